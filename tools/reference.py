@@ -78,8 +78,11 @@ def _spelling(option: click.Option, context: click.Context) -> str:
 
 
 def _meaning(option: click.Option, context: click.Context) -> str:
-    facts = []
-    if context.auto_envvar_prefix and option.name and option.allow_from_autoenv:
+    facts: list[str] = []
+    if option.envvar:
+        names = [option.envvar] if isinstance(option.envvar, str) else option.envvar
+        facts += map(code, names)
+    elif context.auto_envvar_prefix and option.name and option.allow_from_autoenv:
         facts.append(code(f"{context.auto_envvar_prefix}_{option.name.upper()}"))
     extra = option.get_help_extra(context)
     if option.show_default and "default" in extra:

@@ -6,7 +6,8 @@ import pytest
 from msgspec import structs
 
 from fairway.api.decision import PlacementDecision
-from fairway.api.placement import Placement
+from fairway.api.hosting_policy import COUNT_SCORE, SCORE_RESOURCE
+from fairway.api.placement import Placement, PlacementSpec
 from fairway.api.score import AddOnPlacementScore
 from fairway.engine.workload import WorkloadKey
 from fairway.hosting import HostingState, drain, place, reports
@@ -58,6 +59,16 @@ def held(state: HostingState) -> int:
 
 def names(state: HostingState) -> list[str]:
     return [str(each) for each in state.facts["a"].promised]
+
+
+def test_debits_of_the_profile_reserve_for_placements_that_rank_by_the_score() -> None:
+    by_count = builders.policy(builders.addon(COUNT_SCORE, -1, resource=SCORE_RESOURCE))
+    plain = placement(debits="")
+    ranks = structs.replace(plain, spec=PlacementSpec(prioritizerPolicy=by_count))
+    for made, reserved in ((ranks, 1), (plain, 0)):
+        state = HostingState(debits={(SCORE_RESOURCE, COUNT_SCORE): 1})
+        state.load([host("a"), published("a"), policy(maxPerHost=3), decided("a"), made], now=NOW)
+        assert held(state) == reserved
 
 
 @pytest.mark.parametrize("live", [False, True])

@@ -12,8 +12,10 @@ import yaml
 from fairway.api.hosted_request import HostedClusterRequest
 from fairway.api.hosting_policy import COUNT_SCORE, SCORE_RESOURCE
 from fairway.api.placement import Placement, PlacementSpec
+from fairway.engine.errors import PluginArgsError
 from fairway.engine.trace import Trace
 from fairway.hosting.telemetry import FULL_CLAIM
+from fairway.placement import PlacementWorkload, placement_registry
 from fairway.plugins.score_debits import SCORE_DEBITS
 from fairway.plugins.trust import MISSING_SCORE, trust_of
 from fairway.testing.builders import addon, binding, cluster, cluster_set, placement, policy, score
@@ -36,6 +38,36 @@ def test_score_debits_annotation_lists_signed_changes(text: str, changes: dict[t
     found = trust_of({SCORE_DEBITS: text})
     assert found.debits == changes
     assert not found.faults
+
+
+@pytest.mark.parametrize(
+    ("annotations", "expected"),
+    [
+        ({}, {("default", "cpu"): -5}),
+        ({SCORE_DEBITS: "default/cpu=-7"}, {("default", "cpu"): -7}),
+        ({SCORE_DEBITS: "other/cpu=-1"}, {("default", "cpu"): -5, ("other", "cpu"): -1}),
+        ({SCORE_DEBITS: "none"}, {}),
+    ],
+)
+def test_annotation_beats_the_debits_of_the_profile(
+    annotations: dict[str, str], expected: dict[tuple[str, str], int]
+) -> None:
+    defaults = {("default", "cpu"): -5, ("default", "memory"): -3}
+    ranks = PlacementSpec(prioritizerPolicy=policy(addon("cpu")))
+    found = PlacementWorkload(placement(spec=ranks, annotations=annotations), debits=defaults)
+    assert (found.trust.debits, found.trust.faults) == (expected, ())
+    assert found.with_spec(found.spec).trust.debits == expected
+    if not annotations:
+        assert not PlacementWorkload(placement(), debits=defaults).trust.debits
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"cpu": -5}, {"default/cpu": "-5"}, {"default/cpu": -101}, {"default/cpu": True}, ["default/cpu"]],
+)
+def test_invalid_debits_of_a_profile_are_refused(given: Any) -> None:
+    with pytest.raises(PluginArgsError, match="debits must map scores to changes between -100 and"):
+        placement_registry().build("PrioritizerPolicy", {"debits": given})
 
 
 @pytest.mark.parametrize(

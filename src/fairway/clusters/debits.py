@@ -5,11 +5,14 @@ placement gives up the cluster.
 """
 
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Final
 
 from fairway.clusters.decisions import Owner
 
 Deltas = Mapping[tuple[str, str], int]
 """Expected change by (resource name, score name)."""
+NO_DEBITS: Final[Deltas] = MappingProxyType({})
 
 
 class Debits:

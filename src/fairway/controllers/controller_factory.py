@@ -57,6 +57,7 @@ from fairway.kube import (
 )
 from fairway.kube.events import Api, Sink
 from fairway.observe.meters import Meters
+from fairway.placement.debits import debits_of
 from fairway.scheduling import POD_DEFAULTS, Scheduling, Supervisor, load
 
 log: Final = logging.getLogger(__name__)
@@ -149,7 +150,13 @@ class ControllerFactory:
                 clock=clock,
             ),
             BRIDGE: lambda: BridgeController(client, meters=meters, options=settings.bridge, clock=clock),
-            HOSTING: lambda: HostingController(client, meters=meters, recorder=self._of_hosting, clock=clock),
+            HOSTING: lambda: HostingController(
+                client,
+                meters=meters,
+                recorder=self._of_hosting,
+                debits=debits_of(settings.profile),
+                clock=clock,
+            ),
             MACHINES: self._machines,
             RECOVERY: lambda: RecoveryController(
                 client, meters=meters, policy=settings.recovery, clock=clock

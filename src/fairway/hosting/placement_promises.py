@@ -10,11 +10,12 @@ from typing import Final
 from fairway.api.decision import PlacementDecision
 from fairway.api.placement import PLACEMENT_LABEL, Placement
 from fairway.api.score import AddOnPlacementScore
+from fairway.clusters.debits import NO_DEBITS, Deltas
 from fairway.clusters.decisions import Owner
 from fairway.clusters.promises import Promise, promise_of
 from fairway.engine.workload import WorkloadKey
 from fairway.fleet.instant import Micros
-from fairway.plugins.trust import trust_of
+from fairway.plugins.trust import trust_of_placement
 
 PLACEMENT_UID: Final = "Placement"
 """Stands for the uid in the key of a promise, so that no request has the same key."""
@@ -40,7 +41,9 @@ def describe_promises(promised: Sequence[WorkloadKey]) -> str:
 class PlacementPromises:
     """Methods that change something return the clusters whose promises may differ."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, debits: Deltas = NO_DEBITS) -> None:
+        """``debits`` are the score debits of the profile of Placements."""
+        self._debits = debits
         self._resources: dict[Owner, frozenset[str]] = {}
         """Names of the AddOnPlacementScores that decisions of a Placement change; only of those that change some."""
         self._pages: dict[Owner, dict[str, PlacementDecision]] = {}
@@ -51,7 +54,7 @@ class PlacementPromises:
     def put_placement(self, placement: Placement) -> set[str]:
         meta = placement.metadata
         owner = (meta.namespace, meta.name)
-        changes = trust_of(meta.annotations).debits
+        changes = trust_of_placement(placement, self._debits).debits
         resources = frozenset(resource for (resource, _), change in changes.items() if change)
         if self._resources.get(owner, frozenset()) == resources:
             return set()

@@ -18,6 +18,7 @@ from fairway.api.meta import TRUE, find_condition
 from fairway.api.placement import Placement
 from fairway.api.score import AddOnPlacementScore
 from fairway.clusters import ClusterSnapshot, Fleet, cells, objects
+from fairway.clusters.debits import NO_DEBITS, Deltas
 from fairway.engine.dependencies import Event, event_of
 from fairway.engine.ledger import HostAccount, Ledger, Speculation, Transaction
 from fairway.engine.workload import HostKey, ResourceList, Workload, WorkloadKey
@@ -87,12 +88,13 @@ def is_available(cluster: ManagedCluster) -> bool:
 class HostingState:
     """``tracks_age``: whether ``upsert`` is called when a score changes, so that its age is known."""
 
-    def __init__(self, *, epoch: int = 0, tracks_age: bool = False) -> None:
+    def __init__(self, *, epoch: int = 0, tracks_age: bool = False, debits: Deltas = NO_DEBITS) -> None:
+        """``debits`` are the score debits of the profile of Placements."""
         self.fleet = Fleet()
         self.ledger: Ledger | Speculation = Ledger(epoch=epoch)
         self.policies: dict[str, Policy] = {}
         self.placements: dict[tuple[str, str], Placement] = {}
-        self.promises = PlacementPromises()
+        self.promises = PlacementPromises(debits=debits)
         self.facts: dict[str, HostFacts] = {}
         """By cluster; only those with the hosting claim."""
         self.residents: dict[HostKey, dict[WorkloadKey, Resident]] = {}

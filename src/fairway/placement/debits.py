@@ -1,4 +1,4 @@
-"""Rebuild the score debits of decisions on the hub, after a restart or for a command that reads the hub.
+"""Score debits: those of a profile, and those of decisions on the hub after a restart, or for a command that reads it.
 
 ``clusters.promises`` has the rule. The hub does not record when a cluster was selected, so the debit of a placement
 that moved within an old PlacementDecision is not rebuilt.
@@ -11,7 +11,14 @@ from fairway.clusters import Fleet
 from fairway.clusters.debits import Deltas
 from fairway.clusters.decisions import Owner
 from fairway.clusters.promises import promise_of
+from fairway.engine.profile import Profile
 from fairway.fleet.instant import Micros
+from fairway.plugins.prioritizer_policy import PrioritizerPolicy
+
+
+def debits_of(profile: Profile) -> Deltas:
+    """Return the score debits that a profile has for all placements."""
+    return profile.prioritizer.debits if isinstance(profile.prioritizer, PrioritizerPolicy) else {}
 
 
 def rebuild_debits(

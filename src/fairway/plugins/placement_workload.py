@@ -8,10 +8,11 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from fairway.api.placement import SCHEDULING_DISABLED_ANNOTATION, Placement
+from fairway.clusters.debits import NO_DEBITS, Deltas
 from fairway.engine.points import Context
 from fairway.engine.workload import Workload, WorkloadKey
 from fairway.fleet.instant import to_micros
-from fairway.plugins.trust import Trust, trust_of
+from fairway.plugins.trust import Trust, trust_of_placement
 from fairway.plugins.work_budget import Pace
 
 NOT_A_PLACEMENT = "expected a Placement as workload; got {kind}"
@@ -23,16 +24,18 @@ _put = object.__setattr__  # instances are frozen
 class PlacementWorkload(Workload[Placement]):
     """``spec`` is the Placement; its status may be out of date."""
 
-    __slots__ = ("_derived", "owner", "pace", "trust")
+    __slots__ = ("_debits", "_derived", "owner", "pace", "trust")
 
     owner: tuple[str, str]
     """(namespace, name)"""
     trust: Trust
     pace: Pace
     """Slice of expression work that one attempt may do; unlimited by default."""
+    _debits: Deltas
     _derived: dict[Callable[["PlacementWorkload"], Any], Any]
 
-    def __init__(self, placement: Placement) -> None:
+    def __init__(self, placement: Placement, *, debits: Deltas = NO_DEBITS) -> None:
+        """``debits`` are the score debits of the profile (see ``trust_of_placement``)."""
         meta, number = placement.metadata, placement.spec.numberOfClusters
         super().__init__(
             key=WorkloadKey(meta.namespace, meta.name, meta.uid),
@@ -42,7 +45,8 @@ class PlacementWorkload(Workload[Placement]):
         )
         _put(self, "owner", (meta.namespace, meta.name))
         _put(self, "pace", Pace())
-        _put(self, "trust", trust_of(meta.annotations))
+        _put(self, "trust", trust_of_placement(placement, debits))
+        _put(self, "_debits", debits)
         _put(self, "_derived", {})
 
     __hash__ = object.__hash__
@@ -51,7 +55,7 @@ class PlacementWorkload(Workload[Placement]):
         return self is other
 
     def with_spec(self, spec: Placement) -> "PlacementWorkload":
-        return PlacementWorkload(spec)
+        return PlacementWorkload(spec, debits=self._debits)
 
     def derive(self, make: Callable[["PlacementWorkload"], _Derived]) -> _Derived:
         """Return ``make(workload)``, which is called once and must depend on the placement only."""

@@ -5,13 +5,14 @@ publish. An ``AddOn`` names a score of AddOnPlacementScores. In mode Additive, t
 enables count as well, unless the policy gives them another weight.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 from weakref import WeakValueDictionary
 
 from fairway.api.meta import unreadable_within
 from fairway.api.placement import ADDITIVE, BUILT_IN, EXACT, Placement, PrioritizerConfig, ScoreCoordinate
 from fairway.api.placement import PrioritizerPolicy as Policy
+from fairway.clusters.debits import Deltas
 from fairway.engine.points import Context, Prioritization, Scorers, Weighted
 from fairway.engine.status import Status, misconfigured
 from fairway.plugins.addon_score import AddOnScore
@@ -19,7 +20,7 @@ from fairway.plugins.allocatable import RESOURCES
 from fairway.plugins.balance import NAME as BALANCE
 from fairway.plugins.calculator import FIELD, Calculator
 from fairway.plugins.placement_workload import PlacementWorkload, placement_of
-from fairway.plugins.score_debits import SCORE_DEBITS
+from fairway.plugins.score_debits import SCORE_DEBITS, check_debits
 from fairway.plugins.steady import NAME as STEADY
 from fairway.plugins.taint_preference import NAME as TAINT_PREFERENCE
 from fairway.plugins.trust import MISSING_SCORE, Missing, Trust
@@ -58,7 +59,9 @@ class PrioritizerPolicy:
 
     name = NAME
 
-    def __init__(self) -> None:
+    def __init__(self, *, debits: Mapping[str, int] | None = None) -> None:
+        """``debits`` are the score debits of all placements that rank by the score, such as ``resource/score: -5``."""
+        self.debits: Deltas = check_debits(debits or {})
         self._addons: WeakValueDictionary[tuple[str, str, Missing, int | None], AddOnScore] = (
             WeakValueDictionary()
         )

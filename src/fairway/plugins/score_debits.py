@@ -1,14 +1,19 @@
-"""Annotation ``fairway.dev/score-debits``: how much one decision of a Placement changes published scores.
+"""Score debits: how much one decision of a Placement changes published scores.
+
+The annotation ``fairway.dev/score-debits`` sets them for one Placement, an argument of the plugin PrioritizerPolicy for
+all Placements of a profile that rank by the score.
 
 A score is as old as its last publication. Until the next one, all decisions see the same value, and a burst of
 Placements selects the same cluster. A debit is the expected effect of a decision that the score does not include yet.
 """
 
 import re
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 SCORE_DEBITS: Final = "fairway.dev/score-debits"
+NONE: Final = "none"
+"""Value of the annotation without debits, also where the profile has some."""
 LARGEST: Final = 100
 
 WRONG_DEBIT: Final = (
@@ -16,10 +21,14 @@ WRONG_DEBIT: Final = (
     "resource/score=+1 if it raises it, or resource/score=0 to see the debits of other placements only"
 )
 TOO_LARGE: Final = "{text!r} is out of range: a change must be between -100 and +100"
+WRONG_DEFAULT: Final = (
+    "debits must map scores to changes between -100 and +100, such as resource/score: -5; got {text}"
+)
 REPEATED: Final = "{text!r} repeats a score"
 DEBITED: Final = "published {value}; {promises} since then, expected to change it by {delta:+d}"
 REQUESTS_SHOWN: Final = 3
 
+_SCORE: Final = re.compile(r"([^/=\s]+)/([^/=\s]+)")
 _DEBIT: Final = re.compile(r"([^/=\s]+)/([^/=\s]+)\s*=\s*([+-][0-9]{1,9}|0)")
 
 
@@ -38,6 +47,19 @@ def parse_debits(text: str) -> tuple[dict[tuple[str, str], int], list[str]]:
         else:
             changes[match[1], match[2]] = change
     return changes, faults
+
+
+def check_debits(given: Mapping[str, Any]) -> dict[tuple[str, str], int]:
+    """Return the debits of a profile. Raises ValueError."""
+    changes: dict[tuple[str, str], int] = {}
+    if not isinstance(given, Mapping):
+        raise ValueError(WRONG_DEFAULT.format(text=repr(given)))
+    for name, change in given.items():
+        match = _SCORE.fullmatch(str(name))
+        if match is None or type(change) is not int or abs(change) > LARGEST:
+            raise ValueError(WRONG_DEFAULT.format(text=f"{name}: {change!r}"))
+        changes[match[1], match[2]] = change
+    return changes
 
 
 def describe_debit(*, value: int, delta: int, count: int, requests: Sequence[str] = ()) -> str:

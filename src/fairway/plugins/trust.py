@@ -7,15 +7,17 @@ Placement.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
 import numpy as np
 
 from fairway.api.meta import format_time
+from fairway.api.placement import Placement
 from fairway.api.score import AddOnPlacementScore
 from fairway.clusters import cells
+from fairway.clusters.debits import Deltas
 from fairway.clusters.scores import expiry, is_silent
 from fairway.clusters.snapshot import clusters_of
 from fairway.engine.points import NEVER_CHANGES
@@ -23,7 +25,7 @@ from fairway.fleet.bitmap import Mask, Rows
 from fairway.fleet.column import NEVER
 from fairway.fleet.instant import Micros, from_micros
 from fairway.fleet.snapshot import Snapshot
-from fairway.plugins.score_debits import SCORE_DEBITS, parse_debits
+from fairway.plugins.score_debits import NONE, SCORE_DEBITS, parse_debits
 
 MISSING_SCORE: Final = "fairway.dev/missing-score"
 EXPIRED_SCORES: Final = "fairway.dev/expired-scores"
@@ -112,7 +114,7 @@ def trust_of(annotations: Mapping[str, str]) -> Trust:
             faults.append(Fault(MISSING_SCORE, fault))
     if expired not in (None, ABSENT, PRESENT):
         faults.append(Fault(EXPIRED_SCORES, WRONG_EXPIRED.format(text=expired)))
-    debits, wrong = ({}, []) if debited is None else parse_debits(debited)
+    debits, wrong = ({}, []) if debited in (None, NONE) else parse_debits(debited or "")
     faults.extend(Fault(SCORE_DEBITS, words) for words in wrong)
     return Trust(
         default=policies.pop("", Missing.ZERO),
@@ -121,6 +123,22 @@ def trust_of(annotations: Mapping[str, str]) -> Trust:
         debits=debits,
         faults=tuple(faults),
     )
+
+
+def trust_of_placement(placement: Placement, debits: Deltas) -> Trust:
+    """``debits`` are those of the profile. They count for scores that the placement ranks by, and that its annotation
+    does not name."""
+    annotations, policy = placement.metadata.annotations, placement.spec.prioritizerPolicy
+    trust = trust_of(annotations)
+    if not debits or policy is None or annotations.get(SCORE_DEBITS) == NONE:
+        return trust
+    ranked = {
+        (each.scoreCoordinate.addOn.resourceName, each.scoreCoordinate.addOn.scoreName)
+        for each in policy.configurations
+        if each.weight and each.scoreCoordinate is not None and each.scoreCoordinate.addOn is not None
+    }
+    defaults = {key: change for key, change in debits.items() if key in ranked}
+    return replace(trust, debits={**defaults, **trust.debits}) if defaults else trust
 
 
 def _read(part: str, policies: dict[str, Missing]) -> str:

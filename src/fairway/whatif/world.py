@@ -11,7 +11,7 @@ from fairway.clusters import objects as fleet_objects
 from fairway.engine.profile import Profile
 from fairway.fleet.instant import Micros, from_micros
 from fairway.placement import default_profile, verdict
-from fairway.placement.debits import rebuild_debits
+from fairway.placement.debits import debits_of, rebuild_debits
 from fairway.placement.reconcile_plan import ReconcilePlan, decision_of, make_plan, owner_of
 from fairway.placement.steps import Create, Delete, Fill, Relabel, Step, labelled, owners_of
 from fairway.placement.verdict import Verdict
@@ -60,7 +60,9 @@ class World:
         """Raise KeyError if the placement does not exist."""
         found = self._workloads.get(key)
         if found is None:
-            found = self._workloads[key] = PlacementWorkload(self.placements[key])
+            found = self._workloads[key] = PlacementWorkload(
+                self.placements[key], debits=debits_of(self.profile)
+            )
         return found
 
     def decisions(self, namespace: str) -> dict[str, PlacementDecision]:

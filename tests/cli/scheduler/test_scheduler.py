@@ -112,6 +112,28 @@ def test_conformance_decides_with_the_profile_of_the_configuration(
     assert run(["conformance", "recorded.jsonl", "--scheduler-config", "scheduler.yaml"]) == 1
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["run"],
+        ["up"],
+        PLACE,
+        ["explain", *PLACE[1:3], "placement", "ns1/most-free-cpu"],
+        ["lint", *PLACE[1:3]],
+        ["conformance", "recorded.jsonl"],
+        ["scheduler", "plugins"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_environment_variable_names_the_configuration_for_every_command(
+    command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("recorded.jsonl").touch()
+    monkeypatch.setenv("FAIRWAY_SCHEDULER_CONFIG", "absent.yaml")
+    assert run(command) == 2
+    assert capsys.readouterr().err == "fairway: absent.yaml: cannot be read (No such file or directory)\n"
+
+
 @pytest.mark.parametrize("command", [["run"], ["up"], PLACE])
 def test_invalid_configuration_ends_commands_before_they_start(
     command: list[str], capsys: pytest.CaptureFixture[str]

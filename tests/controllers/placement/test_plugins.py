@@ -1,10 +1,12 @@
 """Third-party plugins in the placement controller: what they decide, and what becomes of their faults."""
 
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from msgspec import structs
@@ -16,7 +18,9 @@ from fairway.api.placement import PlacementSpec
 from fairway.controllers.manager import Manager
 from fairway.controllers.placement.queue import PlacementQueue
 from fairway.kube import PLACEMENTS, SYSTEM_CLOCK
+from fairway.observe import traces
 from fairway.observe.meters import values
+from fairway.observe.traces import Span, Value
 from fairway.placement.events import KEPT, PLUGIN_FAULT, SKIPPED
 from fairway.scheduling import PLACEMENT_DEFAULTS, Scheduling, Supervisor, Watchdog, load
 from fairway.testing.builders import builtin, placement, policy
@@ -92,6 +96,25 @@ def run(start: Start, tmp_path: Path) -> Run:
     return lambda profile: start(replace(ALONE, scheduling=configured(tmp_path, profile)))
 
 
+Spans = list[tuple[str, str, Any]]
+
+
+@pytest.fixture
+def recorded_spans() -> Iterator[Spans]:
+    """Name, attribute and value of attributes that are set within spans."""
+    found: Spans = []
+
+    class Tracer:
+        @contextmanager
+        def start_as_current_span(self, name: str, *, attributes: Mapping[str, Value]) -> Iterator[Span]:
+            span: Any = SimpleNamespace(set_attribute=lambda key, value: found.append((name, key, value)))
+            yield span
+
+    before = traces.use(Tracer())
+    yield found
+    traces.use(before)
+
+
 FILTERING = """\
 - onPluginFault: {on_fault}
   plugins:
@@ -148,6 +171,15 @@ async def test_faulty_plugin_keeps_the_decision_and_is_reported(
         assert world.reason("p") == "NotAllDecisionsScheduled"
         counted = values(manager.meters.expose())
         assert counted['fairway_plugin_faults_total{plugin="Approved",point="Filter"}'] >= 1
+
+
+async def test_fault_is_an_attribute_of_the_span(run: Run, world: World, recorded_spans: Spans) -> None:
+    async with run(FILTERING.format(on_fault="Fail")):
+        await world.cluster("b", labels={"fault": "raises"})
+        await world.place()
+        await world.eventually(lambda: bool(world.events(PLUGIN_FAULT)))
+        reason = "plugin Approved at Filter raised ValueError: no list of approved clusters"
+        assert ("placement", "fairway.plugin_faults", [reason]) in recorded_spans
 
 
 async def test_profile_can_skip_a_faulty_plugin(run: Run, world: World) -> None:

@@ -41,6 +41,7 @@ Examples:
 
 \b
 Prints the plugins of each extension point, in the order of their calls, and notes about what has no effect here.
+Commands call plugins up to Choose; those from Reserve on are called by the controllers, before they write a decision.
 Exit status: 0 valid, 2 invalid; every problem is printed with its file, line, field, reason and remedy.
 """,
 )

@@ -12,6 +12,7 @@ from fairway.api.hosted_request import HostedClusterRequest
 from fairway.api.hosting_policy import HostingPolicy
 from fairway.api.score import AddOnPlacementScore
 from fairway.api.work import ManifestWork
+from fairway.clusters.debits import NO_DEBITS, Deltas
 from fairway.controllers.fenced_writer import FencedWriter
 from fairway.controllers.hosting.binding import ReserveInStatus, SecretsExist, host_of
 from fairway.controllers.hosting.hub_access import FINALIZER, HubAccess
@@ -113,11 +114,13 @@ class HostingController(Reconciler):
         *,
         meters: Meters,
         recorder: Recorder,
+        debits: Deltas = NO_DEBITS,
         workers: int = 8,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
+        """``debits`` are the score debits of the profile of Placements."""
         super().__init__(client, meters=meters, workers=workers, clock=clock)
-        self._recorder = recorder
+        self._recorder, self._debits = recorder, debits
         self._metrics = HostingMetrics(meters)
         self._writer = FencedWriter(client, meters=meters, controller=self.name)
         self._requests: Informer[HostedClusterRequest]
@@ -166,7 +169,7 @@ class HostingController(Reconciler):
                 return
 
     def _begin(self, leadership: Leadership) -> Term:
-        state = HostingState(tracks_age=True)
+        state = HostingState(tracks_age=True, debits=self._debits)
         hub = HubAccess(
             client=self.client,
             writer=self._writer,

@@ -17,7 +17,6 @@ from fairway.controllers.placement.queue import Owner as Key
 from fairway.controllers.placement.state import PlacementState
 from fairway.engine.outcome import Outcome
 from fairway.kube import Clock
-from fairway.plugins.placement_workload import PlacementWorkload
 from fairway.plugins.work_budget import Paused
 
 log: Final = logging.getLogger(__name__)
@@ -161,7 +160,7 @@ class SlowLane:
 
 async def inspect(state: PlacementState, placement: Placement, clock: Clock) -> Outcome:
     """Run a cycle for any placement in slices."""
-    workload = PlacementWorkload(placement)
+    workload = state.workload(placement)
     while True:
         began = clock.monotonic()
         try:

@@ -55,7 +55,7 @@ from fairway.kube import (
 from fairway.observe.meters import Meters
 from fairway.placement import default_profile, verdict
 from fairway.placement.commits import is_committed
-from fairway.placement.debits import rebuild_debits
+from fairway.placement.debits import debits_of, rebuild_debits
 from fairway.placement.dependencies import dependencies_of
 from fairway.placement.reconcile_plan import ReconcilePlan, due_of, make_plan, stamp_due_of
 from fairway.placement.selection import host_key, selection_of
@@ -93,7 +93,7 @@ class PlacementState:
         self.profile = profile or default_profile()
         self.records: dict[Owner, PlacementRecord] = {}
         self._queue, self._lost_one = queue, lost
-        self._commits = is_committed(self.profile)
+        self._commits, self._debits = is_committed(self.profile), debits_of(self.profile)
         self._meters = meters
         self._shard = shard or Shard()
         self._memory = Memory()
@@ -198,7 +198,7 @@ class PlacementState:
         owner = (meta.namespace, meta.name)
         record = self.records.get(owner)
         if record is None:
-            self.records[owner] = PlacementRecord(new, PlacementWorkload(new))
+            self.records[owner] = PlacementRecord(new, self.workload(new))
             self._queue.put(new)
             return
         old = record.placement
@@ -207,7 +207,7 @@ class PlacementState:
         record.placement = new
         if _asks_otherwise(old, new):
             debits = record.workload.trust.debits
-            record.workload = PlacementWorkload(new)
+            record.workload = self.workload(new)
             if record.workload.trust.debits != debits:
                 self.fleet.forget_debits(owner)
             record.settled = None
@@ -287,6 +287,9 @@ class PlacementState:
                 rebuild_debits(
                     self.fleet, owner, debits, self._decisions.own(owner).values(), now=to_micros(now)
                 )
+
+    def workload(self, placement: Placement) -> PlacementWorkload:
+        return PlacementWorkload(placement, debits=self._debits)
 
     def placed(self) -> dict[PlacementWorkload, tuple[HostKey, ...]]:
         """Return the clusters of all placements as the hub shows them."""

@@ -73,7 +73,7 @@ ON_MISCONFIGURATION: Final = "fairway.dev/on-misconfiguration"
 VALUES: Final = {
     MISSING_SCORE: "zero, worst or exclude",
     EXPIRED_SCORES: "absent",
-    SCORE_DEBITS: "resource/score=-5, with a sign",
+    SCORE_DEBITS: "resource/score=-5, with a sign, or none",
 }
 """Valid values of the annotations about scores."""
 ANNOTATIONS: Final = frozenset({ON_MISCONFIGURATION, *VALUES})

@@ -16,7 +16,7 @@ from fairway.plugins.addon_score import AddOnScore
 from fairway.plugins.calculator import Calculator
 from fairway.plugins.expressions import ExpressionError, compiled
 from fairway.plugins.score_debits import SCORE_DEBITS
-from fairway.plugins.trust import EXPIRED_SCORES, MISSING_SCORE, Missing
+from fairway.plugins.trust import EXPIRED_SCORES, MISSING_SCORE, Missing, trust_of
 from fairway.whatif.lint.finding import Finding, info, warning
 from fairway.whatif.lint.scene import Scene
 from fairway.whatif.lint.words import count, guess, some
@@ -88,8 +88,8 @@ def _missing(scene: Scene, placement: Placement) -> Iterator[Finding]:
 
 
 def _debits(scene: Scene, placement: Placement) -> Iterator[Finding]:
-    workload = scene.workload(placement)
-    if not workload.trust.debits:
+    debits = trust_of(placement.metadata.annotations).debits
+    if not debits:
         return
     scores, refusal = scene.world.profile.prioritize(scene.context(placement))
     if refusal is not None:
@@ -100,7 +100,7 @@ def _debits(scene: Scene, placement: Placement) -> Iterator[Finding]:
         if isinstance(each.plugin, AddOnScore):
             name = f"{each.plugin.resource}/{each.plugin.score_name}"
             weights[name] = weights.get(name, 0) + each.weight
-    for (resource, score), change in workload.trust.debits.items():
+    for (resource, score), change in debits.items():
         name = f"{resource}/{score}"
         if name not in weights:
             yield DEBIT_UNUSED.at(
