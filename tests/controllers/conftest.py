@@ -1,7 +1,7 @@
 """Controllers on a hub: on the embedded one, and in the tier ``kube`` on a real kube-apiserver.
 
 The hub serves all tests of a session. Each test runs its own controllers in its event loop, with exactly the rights
-that ``deploy/`` grants. A test creates objects through its ``world``, which also waits for the controllers.
+that ``deploy/`` grants. A test creates objects through its ``fleet``, which also waits for the controllers.
 """
 
 import asyncio
@@ -12,8 +12,8 @@ from typing import Protocol
 
 import pytest
 
+from controllers.hub_fleet import HubFleet
 from controllers.hubs import HubUnderTest, hub_of
-from controllers.world import World
 from fairway.controllers.manager import Manager, running
 from fairway.controllers.settings import PLACEMENT, Settings
 from fairway.kube import SYSTEM_CLOCK, Client, Clock, Connection
@@ -102,7 +102,7 @@ async def manager(start: Start) -> AsyncIterator[Manager]:
 
 
 @pytest.fixture
-async def world(client: Client, running_managers: list[Manager]) -> AsyncIterator[World]:
+async def fleet(client: Client, running_managers: list[Manager]) -> AsyncIterator[HubFleet]:
     """A part of the hub with unique names, which is cleared after the test."""
-    async with World(client, followers=running_managers) as made:
+    async with HubFleet(client, followers=running_managers) as made:
         yield made

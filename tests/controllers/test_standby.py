@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from controllers.world import World
+from controllers.hub_fleet import HubFleet
 from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.leadership import ALONE
 from fairway.controllers.placement import PlacementController
@@ -46,11 +46,11 @@ def reacted(meters: Meters) -> float:
     return found
 
 
-async def test_standby_time_does_not_count_as_reaction_time(client: Client, world: World) -> None:
+async def test_standby_time_does_not_count_as_reaction_time(client: Client, fleet: HubFleet) -> None:
     clock, meters, silent = Leaping(), Meters(), SimpleNamespace(event=lambda *_, **__: True)
     recorder: Any = silent
     controller = PlacementController(client, meters=meters, recorder=recorder, clock=clock)
-    namespace = world.namespace
+    namespace = fleet.namespace
     await client.create(PLACEMENTS, {"metadata": {"name": "p"}, "spec": {}}, namespace=namespace)
     informers = InformerFactory(client)
     controller.watch(informers)

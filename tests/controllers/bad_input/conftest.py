@@ -4,13 +4,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from controllers.world import World
+from controllers.hub_fleet import HubFleet
 from fairway.controllers.manager import Manager
 
 
 class Bystander:
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, fleet: HubFleet) -> None:
+        self._world = fleet
 
     async def unharmed(self) -> None:
         """Check that the valid placement still follows changes."""
@@ -19,11 +19,11 @@ class Bystander:
 
 
 @pytest.fixture
-async def bystander(manager: Manager, world: World) -> AsyncIterator[Bystander]:
+async def bystander(manager: Manager, fleet: HubFleet) -> AsyncIterator[Bystander]:
     """With the clusters ``a`` and ``b``."""
-    await world.clusters("a", "b")
-    await world.place("bystander")
-    await world.chooses("bystander", "a", "b")
-    made = Bystander(world)
+    await fleet.clusters("a", "b")
+    await fleet.place("bystander")
+    await fleet.chooses("bystander", "a", "b")
+    made = Bystander(fleet)
     yield made
     await made.unharmed()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from controllers.world import World
+from controllers.hub_fleet import HubFleet
 from fairway.api.placement import PlacementSpec, Toleration
 from fairway.controllers.manager import Manager
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS
@@ -19,32 +19,32 @@ def patient(seconds: int) -> PlacementSpec:
     return PlacementSpec(tolerations=(Toleration(operator="Exists", tolerationSeconds=seconds),))
 
 
-async def taint(world: World, word: str, *, added: str) -> None:
+async def taint(fleet: HubFleet, word: str, *, added: str) -> None:
     taints = [{"key": "slow", "effect": "NoSelect", "timeAdded": added}]
-    await world.edit(MANAGED_CLUSTERS, world.full(word), {"spec": {"taints": taints}})
+    await fleet.edit(MANAGED_CLUSTERS, fleet.name(word), {"spec": {"taints": taints}})
 
 
-async def test_extreme_toleration_seconds(manager: Manager, world: World) -> None:
-    await taint(world, "a", added="2026-01-01T00:00:00Z")
+async def test_extreme_toleration_seconds(manager: Manager, fleet: HubFleet) -> None:
+    await taint(fleet, "a", added="2026-01-01T00:00:00Z")
     for seconds, words in {10**10: "ab", 2**63 - 1: "ab", 0: "b", -1: "b", -(2**63): "b"}.items():
         name = f"p{seconds}".replace("-", "minus")
-        await world.place(name, patient(seconds))
-        await world.chooses(name, *words)
+        await fleet.place(name, patient(seconds))
+        await fleet.chooses(name, *words)
 
 
-async def test_taint_added_at_an_extreme_time(manager: Manager, world: World) -> None:
-    await world.place("p", patient(5))
+async def test_taint_added_at_an_extreme_time(manager: Manager, fleet: HubFleet) -> None:
+    await fleet.place("p", patient(5))
     for added, words in {FIRST: "b", LAST: "ab", BEFORE: "b", AFTER: "ab"}.items():
-        await taint(world, "a", added=added)
-        await world.chooses("p", *words)
+        await taint(fleet, "a", added=added)
+        await fleet.chooses("p", *words)
 
 
 @pytest.mark.both_hubs
-async def test_score_that_expires_at_an_extreme_time(manager: Manager, world: World) -> None:
-    await world.score("b", {"cpu": 7})
-    await world.place("p", PlacementSpec(numberOfClusters=1, prioritizerPolicy=BY_CPU))
+async def test_score_that_expires_at_an_extreme_time(manager: Manager, fleet: HubFleet) -> None:
+    await fleet.score("b", {"cpu": 7})
+    await fleet.place("p", PlacementSpec(numberOfClusters=1, prioritizerPolicy=BY_CPU))
     for until, word in {FIRST: "a", LAST: "b", BEFORE: "a", AFTER: "b"}.items():
         status = {"status": {"validUntil": until}}
-        namespace = world.full("b")
-        await world.edit(ADD_ON_PLACEMENT_SCORES, "default", status, namespace=namespace, status=True)
-        await world.chooses("p", word)
+        namespace = fleet.name("b")
+        await fleet.edit(ADD_ON_PLACEMENT_SCORES, "default", status, namespace=namespace, status=True)
+        await fleet.chooses("p", word)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from controllers.bad_input.conftest import Bystander
-from controllers.world import World
+from controllers.hub_fleet import HubFleet
 from fairway.api.placement import PlacementSpec
 from fairway.api.selector import LabelSelector, LabelSelectorRequirement
 from fairway.controllers.manager import Manager
@@ -41,45 +41,45 @@ SELECTORS: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-async def asks(world: World, name: str = "bad", **spec: Any) -> None:
-    await world.create(PLACEMENTS, {"metadata": {"name": name}, "spec": spec}, namespace=world.namespace)
+async def asks(fleet: HubFleet, name: str = "bad", **spec: Any) -> None:
+    await fleet.create(PLACEMENTS, {"metadata": {"name": name}, "spec": spec}, namespace=fleet.namespace)
 
 
-async def reported_mistake(world: World, name: str = "bad") -> str:
-    await world.eventually(lambda: bool(world.mistake(name)))
-    return world.mistake(name)
+async def reported_mistake(fleet: HubFleet, name: str = "bad") -> str:
+    await fleet.eventually(lambda: bool(fleet.mistake(name)))
+    return fleet.mistake(name)
 
 
-async def blamed(world: World, message: str, *, name: str = "bad") -> None:
-    assert await reported_mistake(world, name) == message
-    assert world.chosen(name) == []
-    assert world.reason(name) == "NoManagedClusterMatched"
+async def blamed(fleet: HubFleet, message: str, *, name: str = "bad") -> None:
+    assert await reported_mistake(fleet, name) == message
+    assert fleet.chosen(name) == []
+    assert fleet.reason(name) == "NoManagedClusterMatched"
 
 
-async def test_invalid_selector_is_reported_and_nothing_is_selected(world: World) -> None:
+async def test_invalid_selector_is_reported_and_nothing_is_selected(fleet: HubFleet) -> None:
     for kind in ("labelSelector", "claimSelector"):
         for case, (requirement, _) in SELECTORS.items():
             predicate = {"requiredClusterSelector": {kind: {"matchExpressions": [requirement]}}}
-            await asks(world, f"{case}-{kind.lower()}", predicates=[{}, predicate])
+            await asks(fleet, f"{case}-{kind.lower()}", predicates=[{}, predicate])
     for kind in ("labelSelector", "claimSelector"):
         for case, (_, message) in SELECTORS.items():
-            await blamed(world, f"Predicate:{message}", name=f"{case}-{kind.lower()}")
+            await blamed(fleet, f"Predicate:{message}", name=f"{case}-{kind.lower()}")
 
 
-async def test_contradictory_selector_is_valid_and_matches_nothing(world: World) -> None:
+async def test_contradictory_selector_is_valid_and_matches_nothing(fleet: HubFleet) -> None:
     red, not_red = (
         LabelSelectorRequirement(key="colour", operator=operator, values=("red",))
         for operator in ("In", "NotIn")
     )
     selector = builders.predicate(labels=LabelSelector(matchExpressions=(red, not_red)))
-    await world.place("bad", PlacementSpec(predicates=(selector,)))
-    await world.chooses("bad")
-    assert (world.mistake("bad"), world.reason("bad")) == ("", "NoManagedClusterMatched")
+    await fleet.place("bad", PlacementSpec(predicates=(selector,)))
+    await fleet.chooses("bad")
+    assert (fleet.mistake("bad"), fleet.reason("bad")) == ("", "NoManagedClusterMatched")
 
 
-async def asks_by_expression(world: World, name: str, expression: str) -> None:
+async def asks_by_expression(fleet: HubFleet, name: str, expression: str) -> None:
     selector = {"celSelector": {"celExpressions": [expression]}}
-    await asks(world, name, predicates=[{"requiredClusterSelector": selector}])
+    await asks(fleet, name, predicates=[{"requiredClusterSelector": selector}])
 
 
 NOT_COMPILING = {
@@ -91,13 +91,13 @@ NOT_COMPILING = {
 }
 
 
-async def test_expression_that_does_not_compile_is_reported(world: World) -> None:
+async def test_expression_that_does_not_compile_is_reported(fleet: HubFleet) -> None:
     for name, (expression, words) in NOT_COMPILING.items():
-        await asks_by_expression(world, name, expression)
-        mistake = await reported_mistake(world, name)
+        await asks_by_expression(fleet, name, expression)
+        mistake = await reported_mistake(fleet, name)
         assert mistake.startswith("Predicate:compilation failed: ERROR: <input>:")
         assert words in mistake
-        assert world.chosen(name) == []
+        assert fleet.chosen(name) == []
 
 
 FAILING = {
@@ -108,11 +108,11 @@ FAILING = {
 }
 
 
-async def test_expression_that_fails_matches_nothing(world: World) -> None:
+async def test_expression_that_fails_matches_nothing(fleet: HubFleet) -> None:
     for name, expression in FAILING.items():
-        await asks_by_expression(world, name, expression)
-        await world.chooses(name)
-        assert world.reason(name) == "NoManagedClusterMatched"
+        await asks_by_expression(fleet, name, expression)
+        await fleet.chooses(name)
+        assert fleet.reason(name) == "NoManagedClusterMatched"
 
 
 def nested(levels: int) -> str:
@@ -135,25 +135,25 @@ COSTLY = {
 }
 
 
-async def test_expression_that_is_too_much_work_is_reported(world: World) -> None:
+async def test_expression_that_is_too_much_work_is_reported(fleet: HubFleet) -> None:
     for name, expression in COSTLY.items():
-        await asks_by_expression(world, name, expression)
-        assert (await reported_mistake(world, name)).startswith(
+        await asks_by_expression(fleet, name, expression)
+        assert (await reported_mistake(fleet, name)).startswith(
             f"Predicate:CEL expression {shortened(expression)} takes more than {EXPRESSION_WORK} units of work"
         )
-        assert world.chosen(name) == []
+        assert fleet.chosen(name) == []
 
 
 async def test_expressions_that_are_too_much_work_for_the_fleet_are_reported(
-    manager: Manager, world: World
+    manager: Manager, fleet: HubFleet
 ) -> None:
     """Each cluster may take so much, but not all of them."""
     many = [f"many-{number:02}" for number in range(FLEET_WORK // EXPRESSION_WORK + 1)]
-    await world.clusters(*many)
-    await world.eventually(lambda: set(many) <= set(world.chosen("bystander")))
+    await fleet.clusters(*many)
+    await fleet.eventually(lambda: set(many) <= set(fleet.chosen("bystander")))
     costly = {"celExpressions": [f"{nested(3)} && {number} != 99" for number in range(10)]}
-    await asks(world, predicates=[{"requiredClusterSelector": {"celSelector": costly}}])
-    mistake = await reported_mistake(world)
+    await asks(fleet, predicates=[{"requiredClusterSelector": {"celSelector": costly}}])
+    mistake = await reported_mistake(fleet)
     assert mistake.startswith("Predicate:the CEL expressions take more than ")
     assert "narrow the clusters down by labels first" in mistake
 
@@ -167,20 +167,20 @@ def prioritizers(count: int) -> dict[str, Any]:
 
 
 @pytest.mark.both_hubs
-async def test_placement_with_too_many_prioritizers_is_misconfigured(world: World) -> None:
-    await asks(world, prioritizerPolicy=prioritizers(10_000))
+async def test_placement_with_too_many_prioritizers_is_misconfigured(fleet: HubFleet) -> None:
+    await asks(fleet, prioritizerPolicy=prioritizers(10_000))
     await blamed(
-        world,
+        fleet,
         ":spec.prioritizerPolicy.configurations has 10000 entries, each of which is evaluated for every cluster; "
         f"write at most {MOST_PRIORITIZERS}",
     )
 
 
 @pytest.mark.both_hubs
-async def test_placement_with_as_many_prioritizers_as_allowed_is_decided(world: World) -> None:
-    await asks(world, "many", prioritizerPolicy=prioritizers(MOST_PRIORITIZERS))
-    await world.chooses("many", "a", "b")
-    assert max(len(each.reason) for each in world.decisions("many")[0].status.decisions) < 1200
+async def test_placement_with_as_many_prioritizers_as_allowed_is_decided(fleet: HubFleet) -> None:
+    await asks(fleet, "many", prioritizerPolicy=prioritizers(MOST_PRIORITIZERS))
+    await fleet.chooses("many", "a", "b")
+    assert max(len(each.reason) for each in fleet.decisions("many")[0].status.decisions) < 1200
 
 
 def named(number: int) -> str:
@@ -222,35 +222,35 @@ MANY_WORDS = {
 }
 
 
-async def test_placement_with_thousands_of_entries_in_a_field_is_misconfigured(world: World) -> None:
+async def test_placement_with_thousands_of_entries_in_a_field_is_misconfigured(fleet: HubFleet) -> None:
     for field, spec in MANY.items():
-        await asks(world, field, **spec)
-        mistake = await reported_mistake(world, field)
+        await asks(fleet, field, **spec)
+        mistake = await reported_mistake(fleet, field)
         assert mistake.startswith(MANY_WORDS[field])
         assert mistake.endswith("write at most 1000")
 
 
 @pytest.mark.both_hubs
-async def test_placement_name_too_long_for_a_label_is_reported(world: World) -> None:
+async def test_placement_name_too_long_for_a_label_is_reported(fleet: HubFleet) -> None:
     name = "n" * 64
-    await asks(world, name)
-    await world.eventually(lambda: bool(world.reason(name)))
-    assert world.condition(name) == (
+    await asks(fleet, name)
+    await fleet.eventually(lambda: bool(fleet.reason(name)))
+    assert fleet.condition(name) == (
         "False",
         "NotAllDecisionsScheduled",
         f"placement name {name} has 64 characters: decisions bear it as a label, which holds 63; "
         "give the placement a shorter name",
     )
     fits = "n" * 63
-    await asks(world, fits)
-    await world.chooses(fits, "a", "b")
+    await asks(fleet, fits)
+    await fleet.chooses(fits, "a", "b")
 
 
-async def test_impossible_names_of_cluster_sets_are_reported_as_unbound(world: World) -> None:
+async def test_impossible_names_of_cluster_sets_are_reported_as_unbound(fleet: HubFleet) -> None:
     names = ["../../secrets", "", "%2e%2e", "\N{SNOWMAN}" * 100]
-    await asks(world, clusterSets=names)
-    await world.eventually(lambda: bool(world.reason("bad")))
-    assert world.condition("bad") == (
+    await asks(fleet, clusterSets=names)
+    await fleet.eventually(lambda: bool(fleet.reason("bad")))
+    assert fleet.condition("bad") == (
         "False",
         "NoIntersection",
         f"None of ManagedClusterSets [{','.join(names)}] is bound to placement namespace",
@@ -258,16 +258,16 @@ async def test_impossible_names_of_cluster_sets_are_reported_as_unbound(world: W
 
 
 @pytest.mark.both_hubs
-async def test_message_too_long_for_a_condition_is_cut(world: World) -> None:
-    await asks(world, clusterSets=[f"set-{number}" for number in range(10_000)])
-    await world.eventually(lambda: bool(world.reason("bad")))
-    message = world.condition("bad")[2]
+async def test_message_too_long_for_a_condition_is_cut(fleet: HubFleet) -> None:
+    await asks(fleet, clusterSets=[f"set-{number}" for number in range(10_000)])
+    await fleet.eventually(lambda: bool(fleet.reason("bad")))
+    message = fleet.condition("bad")[2]
     assert message.startswith("None of ManagedClusterSets [set-0,set-1,")
     assert (len(message), message[-1]) == (32768, "…")
 
 
 @pytest.mark.both_hubs
-async def test_spec_that_violates_the_schema_is_rejected(world: World) -> None:
+async def test_spec_that_violates_the_schema_is_rejected(fleet: HubFleet) -> None:
     specs: tuple[dict[str, Any], ...] = (
         {"numberOfClusters": 2**31},
         {"numberOfClusters": "3"},
@@ -283,13 +283,13 @@ async def test_spec_that_violates_the_schema_is_rejected(world: World) -> None:
     )
     for spec in specs:
         with pytest.raises(Invalid):
-            await asks(world, **spec)
+            await asks(fleet, **spec)
 
 
 @pytest.mark.both_hubs
-async def test_mistakes_are_reported_one_after_the_other(world: World, bystander: Bystander) -> None:
+async def test_mistakes_are_reported_one_after_the_other(fleet: HubFleet, bystander: Bystander) -> None:
     await asks(
-        world,
+        fleet,
         predicates=[
             {
                 "requiredClusterSelector": {
@@ -308,10 +308,10 @@ async def test_mistakes_are_reported_one_after_the_other(world: World, bystander
         "prioritizerPolicy": ":incorrect prioritizer policy mode: Sometimes",
     }
     for field, message in mistakes.items():
-        await told(world, message)
-        await world.replace("bad", **{field: None})
-    await world.chooses("bad", "a", "b")
+        await told(fleet, message)
+        await fleet.replace("bad", **{field: None})
+    await fleet.chooses("bad", "a", "b")
 
 
-async def told(world: World, message: str) -> None:
-    await world.eventually(lambda: world.mistake("bad") == message)
+async def told(fleet: HubFleet, message: str) -> None:
+    await fleet.eventually(lambda: fleet.mistake("bad") == message)

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from clocks import ManualClock
+from controllers.hub_fleet import HubFleet
 from controllers.hubs import HubUnderTest
 from controllers.running import RunningController, at_work
-from controllers.world import World
 from fairway.api.meta import format_time
 from fairway.api.placement import (
     AddOnScore,
@@ -61,13 +61,13 @@ async def bridging(
 
 
 async def calculate(
-    world: World, word: str, calculator: str, score: int, *, clock: ManualClock
+    fleet: HubFleet, word: str, calculator: str, score: int, *, clock: ManualClock
 ) -> ManagedClusterScore:
     """As the proposal's agent does it."""
-    cluster = await world.room(word)
+    cluster = await fleet.create_namespace(word)
     name = managed_cluster_score_name(cluster=cluster, calculator=calculator)
     with suppress(AlreadyExists):
-        await world.client.create(MANAGED_CLUSTER_SCORES, {"metadata": {"name": name}}, namespace=cluster)
+        await fleet.client.create(MANAGED_CLUSTER_SCORES, {"metadata": {"name": name}}, namespace=cluster)
     moment = format_time(clock.wall())
     condition = {
         "lastTransitionTime": moment,
@@ -78,7 +78,7 @@ async def calculate(
         "type": "ManagedClusterScoreUpdated",
     }
     body = {"status": {"conditions": [condition], "score": score}}
-    return await world.edit(MANAGED_CLUSTER_SCORES, name, body, namespace=cluster, status=True)
+    return await fleet.edit(MANAGED_CLUSTER_SCORES, name, body, namespace=cluster, status=True)
 
 
 def having(**wanted: int) -> Callable[[AddOnPlacementScore], bool]:
@@ -90,20 +90,20 @@ def worth(score: int) -> Callable[[ManagedClusterScore], bool]:
 
 
 async def bridged(
-    world: World, word: str, wanted: Callable[[AddOnPlacementScore], bool]
+    fleet: HubFleet, word: str, wanted: Callable[[AddOnPlacementScore], bool]
 ) -> AddOnPlacementScore:
-    return await until(world.client, ADD_ON_PLACEMENT_SCORES, RESOURCE, wanted, namespace=world.full(word))
+    return await until(fleet.client, ADD_ON_PLACEMENT_SCORES, RESOURCE, wanted, namespace=fleet.name(word))
 
 
-async def mirrored(world: World, word: str, calculator: str, score: int) -> ManagedClusterScore:
-    cluster = world.full(word)
+async def mirrored(fleet: HubFleet, word: str, calculator: str, score: int) -> ManagedClusterScore:
+    cluster = fleet.name(word)
     name = managed_cluster_score_name(cluster=cluster, calculator=calculator)
-    return await until(world.client, MANAGED_CLUSTER_SCORES, name, worth(score), namespace=cluster)
+    return await until(fleet.client, MANAGED_CLUSTER_SCORES, name, worth(score), namespace=cluster)
 
 
-async def versions(world: World) -> list[tuple[str, str, str]]:
-    found = [_version(each) for each in (await world.client.list(ADD_ON_PLACEMENT_SCORES)).items]
-    found += [_version(each) for each in (await world.client.list(MANAGED_CLUSTER_SCORES)).items]
+async def versions(fleet: HubFleet) -> list[tuple[str, str, str]]:
+    found = [_version(each) for each in (await fleet.client.list(ADD_ON_PLACEMENT_SCORES)).items]
+    found += [_version(each) for each in (await fleet.client.list(MANAGED_CLUSTER_SCORES)).items]
     return sorted(found)
 
 
@@ -112,81 +112,83 @@ def _version(each: AddOnPlacementScore | ManagedClusterScore) -> tuple[str, str,
 
 
 @pytest.mark.both_hubs
-async def test_calculator_amounts_are_copied_as_scores_with_validity(hub: HubUnderTest, world: World) -> None:
+async def test_calculator_amounts_are_copied_as_scores_with_validity(
+    hub: HubUnderTest, fleet: HubFleet
+) -> None:
     clock = ManualClock()
     options = BridgeOptions(ranges={"cpu": Range(low=0, high=64_000)})
     async with bridging(hub, options, clock=clock):
-        await calculate(world, "a", "CPU", 60_000, clock=clock)
-        await calculate(world, "b", "CPU", 8_000, clock=clock)
-        found = await bridged(world, "a", having(cpu=93))
+        await calculate(fleet, "a", "CPU", 60_000, clock=clock)
+        await calculate(fleet, "b", "CPU", 8_000, clock=clock)
+        found = await bridged(fleet, "a", having(cpu=93))
         assert found.status.validUntil == clock.wall() + timedelta(seconds=300)
         assert found.metadata.labels == {
             "app.kubernetes.io/managed-by": "fairway",
             "fairway.dev/source": "managedclusterscore",
         }
-        await bridged(world, "b", having(cpu=12))
+        await bridged(fleet, "b", having(cpu=12))
         # The placement controller uses the system clock, for which these scores have expired.
         for word in ("a", "b"):
             assert (
-                (await bridged(world, word, lambda _: True)).status.conditions[0].message.startswith("cpu ")
+                (await bridged(fleet, word, lambda _: True)).status.conditions[0].message.startswith("cpu ")
             )
 
 
 async def test_placement_reads_bridged_managed_cluster_scores(
-    hub: HubUnderTest, manager: Manager, world: World
+    hub: HubUnderTest, manager: Manager, fleet: HubFleet
 ) -> None:
     clock = ManualClock()
     clock.advance((SYSTEM_CLOCK.wall() - clock.wall()).total_seconds())
     async with bridging(hub, BridgeOptions(to_managed=True, ttl=36_000), clock=clock):
-        await world.clusters("a", "b")
-        await calculate(world, "a", "cpu", 60_000, clock=clock)
-        await calculate(world, "b", "cpu", 8_000, clock=clock)
-        await world.place("p", BEST_CPU)
-        await world.chooses("p", "a")
-        await calculate(world, "b", "cpu", 90_000, clock=clock)
-        await world.chooses("p", "b")
+        await fleet.clusters("a", "b")
+        await calculate(fleet, "a", "cpu", 60_000, clock=clock)
+        await calculate(fleet, "b", "cpu", 8_000, clock=clock)
+        await fleet.place("p", BEST_CPU)
+        await fleet.chooses("p", "a")
+        await calculate(fleet, "b", "cpu", 90_000, clock=clock)
+        await fleet.chooses("p", "b")
         # With two clusters, one has the best and the other the worst value.
-        await bridged(world, "a", having(cpu=0))
+        await bridged(fleet, "a", having(cpu=0))
 
 
 @pytest.mark.both_hubs
 async def test_scores_are_copied_to_objects_and_deleted_with_their_source(
-    hub: HubUnderTest, world: World
+    hub: HubUnderTest, fleet: HubFleet
 ) -> None:
     clock = ManualClock()
     async with bridging(hub, clock=clock) as running:
         end = clock.wall() + timedelta(seconds=180)
-        await world.score("a", {"health": 40, "healthNodes": 90}, resource="health-score", valid_until=end)
-        found = await mirrored(world, "a", "health", 40)
+        await fleet.score("a", {"health": 40, "healthNodes": 90}, resource="health-score", valid_until=end)
+        found = await mirrored(fleet, "a", "health", 40)
         assert found.metadata.labels["fairway.dev/source"] == "addonplacementscore"
         assert found.metadata.annotations == {"fairway.dev/source-score": "health-score/health"}
         assert found.status.conditions[0].lastUpdateTime == clock.wall()
-        await mirrored(world, "a", "healthnodes", 90)
+        await mirrored(fleet, "a", "healthnodes", 90)
         clock.advance(10)
-        await world.score("a", {"health": -40}, resource="health-score", valid_until=end)
-        found = await mirrored(world, "a", "health", -40)
+        await fleet.score("a", {"health": -40}, resource="health-score", valid_until=end)
+        found = await mirrored(fleet, "a", "health", -40)
         assert found.status.conditions[0].lastUpdateTime == clock.wall()
-        cluster = world.full("a")
-        await gone(world.client, MANAGED_CLUSTER_SCORES, f"{cluster}-healthnodes", namespace=cluster)
+        cluster = fleet.name("a")
+        await gone(fleet.client, MANAGED_CLUSTER_SCORES, f"{cluster}-healthnodes", namespace=cluster)
         clock.advance(600)  # it has run out
-        written = await calculate(world, "b", "other", 1, clock=clock)
+        written = await calculate(fleet, "b", "other", 1, clock=clock)
         await running.caught_up(MANAGED_CLUSTER_SCORES, written)
         running.controller.queue.add((cluster, "managedclusterscores"))
-        await gone(world.client, MANAGED_CLUSTER_SCORES, f"{cluster}-health", namespace=cluster)
+        await gone(fleet.client, MANAGED_CLUSTER_SCORES, f"{cluster}-health", namespace=cluster)
 
 
-async def test_failed_or_silent_calculator_is_not_copied_as_valid(hub: HubUnderTest, world: World) -> None:
+async def test_failed_or_silent_calculator_is_not_copied_as_valid(hub: HubUnderTest, fleet: HubFleet) -> None:
     clock = ManualClock()
     async with bridging(hub, clock=clock) as running:
         began, end = clock.wall(), clock.wall() + timedelta(seconds=900)
-        await world.score("a", {"health": 40}, resource="health-score", valid_until=end)
-        await mirrored(world, "a", "health", 40)
-        cluster = world.full("a")
+        await fleet.score("a", {"health": 40}, resource="health-score", valid_until=end)
+        await mirrored(fleet, "a", "health", 40)
+        cluster = fleet.name("a")
 
         async def say(condition: dict[str, str], *, until: datetime | None) -> None:
             said = {**condition, "lastTransitionTime": format_time(began)}
             status = {"conditions": [said], "validUntil": None if until is None else format_time(until)}
-            written = await world.edit(
+            written = await fleet.edit(
                 ADD_ON_PLACEMENT_SCORES, "health-score", {"status": status}, namespace=cluster, status=True
             )
             await running.caught_up(ADD_ON_PLACEMENT_SCORES, written)
@@ -197,7 +199,7 @@ async def test_failed_or_silent_calculator_is_not_copied_as_valid(hub: HubUnderT
             until=end,
         )
         found = await until(
-            world.client,
+            fleet.client,
             MANAGED_CLUSTER_SCORES,
             f"{cluster}-health",
             lambda each: each.status.conditions[0].status == "False",
@@ -207,87 +209,89 @@ async def test_failed_or_silent_calculator_is_not_copied_as_valid(hub: HubUnderT
         assert (told.reason, told.message, told.lastUpdateTime) == ("NotListed", "no", began)
         mark = {"type": SILENT, "status": "True", "reason": "ScoreExpired", "message": "ran out"}
         await say(mark, until=None)
-        await gone(world.client, MANAGED_CLUSTER_SCORES, f"{cluster}-health", namespace=cluster)
+        await gone(fleet.client, MANAGED_CLUSTER_SCORES, f"{cluster}-health", namespace=cluster)
 
 
-async def test_future_update_time_does_not_extend_validity(hub: HubUnderTest, world: World) -> None:
+async def test_future_update_time_does_not_extend_validity(hub: HubUnderTest, fleet: HubFleet) -> None:
     clock, ahead = ManualClock(), ManualClock()
     ahead.advance(86_400)
     async with bridging(hub, clock=clock) as running:
-        await calculate(world, "a", "cpu", 50, clock=ahead)
-        found = await bridged(world, "a", having(cpu=50))
+        await calculate(fleet, "a", "cpu", 50, clock=ahead)
+        found = await bridged(fleet, "a", having(cpu=50))
         assert found.status.validUntil == clock.wall() + timedelta(seconds=300)
         clock.advance(300)
-        cluster = world.full("a")
+        cluster = fleet.name("a")
         running.controller.queue.add((cluster, "addonplacementscores"))
-        await gone(world.client, ADD_ON_PLACEMENT_SCORES, RESOURCE, namespace=cluster)
+        await gone(fleet.client, ADD_ON_PLACEMENT_SCORES, RESOURCE, namespace=cluster)
         ahead.advance(1)
-        await calculate(world, "a", "cpu", 50, clock=ahead)
-        found = await bridged(world, "a", having(cpu=50))
+        await calculate(fleet, "a", "cpu", 50, clock=ahead)
+        found = await bridged(fleet, "a", having(cpu=50))
         assert found.status.validUntil == clock.wall() + timedelta(seconds=300)
 
 
 @pytest.mark.both_hubs
-async def test_bridging_both_ways_converges(hub: HubUnderTest, world: World) -> None:
+async def test_bridging_both_ways_converges(hub: HubUnderTest, fleet: HubFleet) -> None:
     clock = ManualClock()
     async with bridging(hub, clock=clock) as running:
-        await calculate(world, "a", "cpu", 50, clock=clock)
-        await world.score("a", {"cpu": 1, "disk": 2}, resource="usage")
-        await bridged(world, "a", having(cpu=50))
-        await mirrored(world, "a", "disk", 2)
-        settled = await _rest(world, running)
+        await calculate(fleet, "a", "cpu", 50, clock=clock)
+        await fleet.score("a", {"cpu": 1, "disk": 2}, resource="usage")
+        await bridged(fleet, "a", having(cpu=50))
+        await mirrored(fleet, "a", "disk", 2)
+        settled = await _rest(fleet, running)
         # The name that both have is the original's on its own side, and is not copied over it.
-        cpu = await mirrored(world, "a", "cpu", 50)
+        cpu = await mirrored(fleet, "a", "cpu", 50)
         assert "fairway.dev/source" not in cpu.metadata.labels
         for key in list(running.controller.keys()):
             running.controller.queue.add(key)
-        assert await _rest(world, running) == settled
+        assert await _rest(fleet, running) == settled
 
 
-async def _rest(world: World, running: RunningController) -> list[tuple[str, str, str]]:
+async def _rest(fleet: HubFleet, running: RunningController) -> list[tuple[str, str, str]]:
     """The objects after the controller has processed all changes."""
     await running.settled()
-    return await versions(world)
+    return await versions(fleet)
 
 
-async def test_objects_of_other_owners_are_not_changed_by_the_bridge(hub: HubUnderTest, world: World) -> None:
+async def test_objects_of_other_owners_are_not_changed_by_the_bridge(
+    hub: HubUnderTest, fleet: HubFleet
+) -> None:
     clock = ManualClock()
-    mine = await world.score("a", {"mine": 1}, resource=RESOURCE)
-    theirs = await calculate(world, "a", "mine", 7, clock=clock)
+    mine = await fleet.score("a", {"mine": 1}, resource=RESOURCE)
+    theirs = await calculate(fleet, "a", "mine", 7, clock=clock)
     async with bridging(hub, clock=clock) as running:
-        await _rest(world, running)
-    cluster = world.full("a")
-    left = await world.client.get(ADD_ON_PLACEMENT_SCORES, RESOURCE, namespace=cluster)
+        await _rest(fleet, running)
+    cluster = fleet.name("a")
+    left = await fleet.client.get(ADD_ON_PLACEMENT_SCORES, RESOURCE, namespace=cluster)
     assert left.metadata.resourceVersion == mine.metadata.resourceVersion
-    kept = await world.client.get(MANAGED_CLUSTER_SCORES, f"{cluster}-mine", namespace=cluster)
+    kept = await fleet.client.get(MANAGED_CLUSTER_SCORES, f"{cluster}-mine", namespace=cluster)
     assert kept.metadata.resourceVersion == theirs.metadata.resourceVersion
 
 
-async def test_copies_of_a_disabled_direction_are_deleted(hub: HubUnderTest, world: World) -> None:
+async def test_copies_of_a_disabled_direction_are_deleted(hub: HubUnderTest, fleet: HubFleet) -> None:
     clock = ManualClock()
     async with bridging(hub, clock=clock):
-        await world.score("a", {"disk": 2}, resource="usage")
-        await mirrored(world, "a", "disk", 2)
+        await fleet.score("a", {"disk": 2}, resource="usage")
+        await mirrored(fleet, "a", "disk", 2)
     async with bridging(hub, BridgeOptions(), clock=clock):
-        cluster = world.full("a")
-        await gone(world.client, MANAGED_CLUSTER_SCORES, f"{cluster}-disk", namespace=cluster)
+        cluster = fleet.name("a")
+        await gone(fleet.client, MANAGED_CLUSTER_SCORES, f"{cluster}-disk", namespace=cluster)
 
 
-async def test_unchanged_renewals_are_copied_at_half_validity(hub: HubUnderTest, world: World) -> None:
+async def test_unchanged_renewals_are_copied_at_half_validity(hub: HubUnderTest, fleet: HubFleet) -> None:
     clock = ManualClock()
     async with bridging(hub, clock=clock) as running:
-        await calculate(world, "a", "cpu", 50, clock=clock)
-        await bridged(world, "a", having(cpu=50))
-        await _rest(world, running)
+        await calculate(fleet, "a", "cpu", 50, clock=clock)
+        await bridged(fleet, "a", having(cpu=50))
+        await _rest(fleet, running)
         before = _writes(running)
         for _ in range(20):
             clock.advance(30)
             await running.caught_up(
-                MANAGED_CLUSTER_SCORES, await calculate(world, "a", "cpu", 50, clock=clock)
+                MANAGED_CLUSTER_SCORES, await calculate(fleet, "a", "cpu", 50, clock=clock)
             )
-        await _rest(world, running)
+        await _rest(fleet, running)
         assert _writes(running) - before == 20 * 30 / 150
-        found = await bridged(world, "a", having(cpu=50))
+        found = await bridged(fleet, "a", having(cpu=50))
         assert found.status.validUntil is not None
         assert found.status.validUntil > clock.wall()
 
@@ -297,7 +301,9 @@ def _writes(running: RunningController) -> float:
     return sum(value for name, value in figures.items() if name.startswith("fairway_writes_total"))
 
 
-async def test_bridge_writes_nothing_after_the_term(hub: HubUnderTest, world: World, client: Client) -> None:
+async def test_bridge_writes_nothing_after_the_term(
+    hub: HubUnderTest, fleet: HubFleet, client: Client
+) -> None:
     class Over:
         def batch(self) -> Any:
             return ALONE.batch()
@@ -307,10 +313,10 @@ async def test_bridge_writes_nothing_after_the_term(hub: HubUnderTest, world: Wo
 
     clock = ManualClock()
     async with bridging(hub, BridgeOptions(calculators=frozenset({"none"})), clock=clock) as running:
-        written = await calculate(world, "a", "cpu", 50, clock=clock)
+        written = await calculate(fleet, "a", "cpu", 50, clock=clock)
         await running.caught_up(MANAGED_CLUSTER_SCORES, written)
         bridge = BridgeController(client, meters=Meters(), clock=clock)
         bridge.watch(running.informers)
         with pytest.raises(Lost):
-            await bridge.reconcile((world.full("a"), "addonplacementscores"), Over())
+            await bridge.reconcile((fleet.name("a"), "addonplacementscores"), Over())
     assert [each.metadata.name for each in (await client.list(ADD_ON_PLACEMENT_SCORES)).items] == []

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from controllers.world import World
+from controllers.hub_fleet import HubFleet
 from fairway.api.placement import (
     DecisionGroup,
     DecisionStrategy,
@@ -35,7 +35,7 @@ class Change:
     """So many at first, of which every other is on the left side."""
     spec: PlacementSpec | None
     """The first spec; None if the placement does not exist yet."""
-    happen: Callable[[World, Rooms], Awaitable[None]]
+    happen: Callable[[HubFleet, Rooms], Awaitable[None]]
     before: int
     """Clusters chosen."""
     after: int
@@ -50,10 +50,10 @@ class Change:
     def __str__(self) -> str:
         return self.name
 
-    async def people(self, world: World) -> None:
+    async def people(self, fleet: HubFleet) -> None:
         """Create all while no controller runs."""
         await asyncio.gather(
-            *(world.cluster(word(number), labels=self.labels(number)) for number in range(self.clusters))
+            *(fleet.cluster(word(number), labels=self.labels(number)) for number in range(self.clusters))
         )
 
 
@@ -77,33 +77,33 @@ def chooses(count: int | None = None) -> PlacementSpec:
     return PlacementSpec(prioritizerPolicy=BY_NAME, numberOfClusters=count)
 
 
-async def _one_more(world: World, _rooms: Rooms) -> None:
-    await world.cluster("a000", labels={SIDE: "left"})
+async def _one_more(fleet: HubFleet, _rooms: Rooms) -> None:
+    await fleet.cluster("a000", labels={SIDE: "left"})
 
 
-async def _one_less(world: World, _rooms: Rooms) -> None:
-    await world.delete(MANAGED_CLUSTERS, world.full(word(0)))
+async def _one_less(fleet: HubFleet, _rooms: Rooms) -> None:
+    await fleet.delete(MANAGED_CLUSTERS, fleet.name(word(0)))
 
 
-async def _placed(world: World, rooms: Rooms) -> None:
+async def _placed(fleet: HubFleet, rooms: Rooms) -> None:
     for room in rooms:
-        await world.place("p", chooses(), namespace=room)
+        await fleet.place("p", chooses(), namespace=room)
 
 
-async def _unbound(world: World, rooms: Rooms) -> None:
+async def _unbound(fleet: HubFleet, rooms: Rooms) -> None:
     for room in rooms:
-        await world.client.delete(MANAGED_CLUSTER_SET_BINDINGS, world.full("s"), namespace=room)
+        await fleet.client.delete(MANAGED_CLUSTER_SET_BINDINGS, fleet.name("s"), namespace=room)
 
 
-async def _torn(world: World, rooms: Rooms) -> None:
+async def _torn(fleet: HubFleet, rooms: Rooms) -> None:
     for room in rooms:
-        await world.client.delete(PLACEMENT_DECISIONS, "p-decision-2", namespace=room)
+        await fleet.client.delete(PLACEMENT_DECISIONS, "p-decision-2", namespace=room)
 
 
-def _respecified(spec: PlacementSpec) -> Callable[[World, Rooms], Awaitable[None]]:
-    async def happen(world: World, rooms: Rooms) -> None:
+def _respecified(spec: PlacementSpec) -> Callable[[HubFleet, Rooms], Awaitable[None]]:
+    async def happen(fleet: HubFleet, rooms: Rooms) -> None:
         for room in rooms:
-            await world.edit(PLACEMENTS, "p", {"spec": msgspec.to_builtins(spec)}, namespace=room)
+            await fleet.edit(PLACEMENTS, "p", {"spec": msgspec.to_builtins(spec)}, namespace=room)
 
     return happen
 

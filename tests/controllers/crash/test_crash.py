@@ -19,8 +19,8 @@ from controllers.crash import scratch
 from controllers.crash.changes import CHANGES, PAGE_SIZE, Change, chooses, sides, word
 from controllers.crash.consumer import Consumer, State, faults
 from controllers.crash.doomed import Cut, Plan, Stopped, When, Written, read
+from controllers.hub_fleet import HubFleet
 from controllers.hubs import HubUnderTest
-from controllers.world import World
 from fairway.controllers.settings import PLACEMENT
 from fairway.kube import MANAGED_CLUSTERS, PLACEMENTS, ApiError, Client
 from fairway.placement import pages
@@ -74,27 +74,27 @@ async def consumer(client: Client) -> AsyncIterator[Consumer]:
         yield made
 
 
-async def rooms_of(world: World, count: int) -> list[str]:
+async def rooms_of(fleet: HubFleet, count: int) -> list[str]:
     rooms: list[str] = []
     for number in range(count):
-        room = await world.room(f"room{number:02}")
-        await world.bind("s", namespace=room)
+        room = await fleet.create_namespace(f"room{number:02}")
+        await fleet.bind("s", namespace=room)
         rooms.append(room)
     return rooms
 
 
-async def right(world: World, rooms: list[str], count: int) -> None:
+async def right(fleet: HubFleet, rooms: list[str], count: int) -> None:
     """Wait until all placements have this number of clusters in decision and status."""
 
     def done() -> bool:
         return all(
-            len(world.chosen("p", namespace=room)) == count
-            and (status := world.status("p", namespace=room)).numberOfSelectedClusters == count
+            len(fleet.chosen("p", namespace=room)) == count
+            and (status := fleet.status("p", namespace=room)).numberOfSelectedClusters == count
             and bool(status.conditions)
             for room in rooms
         )
 
-    await world.eventually(done)
+    await fleet.eventually(done)
 
 
 async def checked(client: Client, consumer: Consumer, rooms: list[str]) -> None:
@@ -138,10 +138,10 @@ def _marks(change: Change) -> list[pytest.MarkDecorator]:
 
 @pytest.mark.parametrize("change", [pytest.param(each, marks=_marks(each)) for each in CHANGES], ids=str)
 async def test_decisions_converge_after_a_kill_between_any_two_writes(
-    change: Change, start: Start, live: Life, world: World, client: Client, consumer: Consumer
+    change: Change, start: Start, live: Life, fleet: HubFleet, client: Client, consumer: Consumer
 ) -> None:
-    await change.people(world)
-    rooms = await rooms_of(world, 1 + 2 * change.most)
+    await change.people(fleet)
+    rooms = await rooms_of(fleet, 1 + 2 * change.most)
     plan: Plan = {rooms[0]: Cut(write=0)}
     for when in When:
         for write in range(1, change.most + 1):
@@ -149,11 +149,11 @@ async def test_decisions_converge_after_a_kill_between_any_two_writes(
     if change.spec is not None:
         async with start(PATIENT) as manager:
             for room in rooms:
-                await world.place("p", change.spec, namespace=room)
-            await right(world, rooms, change.before)
-            await world.settled(manager)
+                await fleet.place("p", change.spec, namespace=room)
+            await right(fleet, rooms, change.before)
+            await fleet.settled(manager)
     await next_second()
-    await change.happen(world, rooms)
+    await change.happen(fleet, rooms)
     await consumer.caught_up(client)
     consumer.begin()
 
@@ -165,24 +165,24 @@ async def test_decisions_converge_after_a_kill_between_any_two_writes(
     assert sorted(line.write for line in stopped.values()) == sorted([*range(1, writes + 1)] * 2)
 
     async with start(PATIENT) as manager:
-        await world.settled(manager)
-        await right(world, rooms, change.after)
+        await fleet.settled(manager)
+        await right(fleet, rooms, change.after)
         await checked(client, consumer, rooms)
         late = {line.path: await sent_late(client, line) for line in stopped.values()}
         # A late write of the score time is still true.
         done = [path for path, answer in late.items() if answer == DONE]
         assert not [path for path in done if "/placementdecisions" in path]
-        await world.settled(manager)
+        await fleet.settled(manager)
         await checked(client, consumer, rooms)
 
 
 @pytest.mark.embedded
 async def test_decisions_converge_when_each_process_writes_once(
-    start: Start, live: Life, world: World, client: Client, consumer: Consumer
+    start: Start, live: Life, fleet: HubFleet, client: Client, consumer: Consumer
 ) -> None:
     """Each does one write and dies, the next one has to make something of it. They get there all the same."""
-    await CHANGES[0].people(world)
-    rooms = await rooms_of(world, 4)
+    await CHANGES[0].people(fleet)
+    rooms = await rooms_of(fleet, 4)
     before = {
         rooms[0]: chooses(),
         rooms[1]: chooses(15),
@@ -192,13 +192,13 @@ async def test_decisions_converge_when_each_process_writes_once(
     after = {rooms[1]: chooses(19), rooms[2]: sides("right", "left"), rooms[3]: chooses(3)}
     async with start(PATIENT) as manager:
         for room, spec in before.items():
-            await world.place("p", spec, namespace=room)
+            await fleet.place("p", spec, namespace=room)
         for room, count in zip(rooms, (20, 15, 20, 20), strict=True):
-            await right(world, [room], count)
-        await world.settled(manager)
-    await world.cluster("a000", labels={"side": "left"})
+            await right(fleet, [room], count)
+        await fleet.settled(manager)
+    await fleet.cluster("a000", labels={"side": "left"})
     for room, spec in after.items():
-        await world.edit(PLACEMENTS, "p", {"spec": msgspec.to_builtins(spec)}, namespace=room)
+        await fleet.edit(PLACEMENTS, "p", {"spec": msgspec.to_builtins(spec)}, namespace=room)
     await consumer.caught_up(client)
     consumer.begin()
 
@@ -216,32 +216,32 @@ async def test_decisions_converge_when_each_process_writes_once(
 
 
 async def test_outdated_late_write_of_a_killed_process_is_corrected(
-    start: Start, live: Life, world: World, client: Client, consumer: Consumer
+    start: Start, live: Life, fleet: HubFleet, client: Client, consumer: Consumer
 ) -> None:
     """A cluster came and the controller died when it was about to say so; the cluster went. Nothing was written since,
     so the hub has no reason to refuse what comes late: the next controller takes it back."""
     words = [word(number) for number in range(3)]
-    await world.clusters(*words)
-    (room,) = await rooms_of(world, 1)
+    await fleet.clusters(*words)
+    (room,) = await rooms_of(fleet, 1)
     async with start() as manager:
-        await world.place("p", namespace=room)
-        await right(world, [room], 3)
-        await world.settled(manager)
-    await world.cluster("a000")
+        await fleet.place("p", namespace=room)
+        await right(fleet, [room], 3)
+        await fleet.settled(manager)
+    await fleet.cluster("a000")
     (stopped,) = await live({room: Cut(write=1)})
     assert isinstance(stopped, Stopped)
-    await world.delete(MANAGED_CLUSTERS, world.full("a000"))
+    await fleet.delete(MANAGED_CLUSTERS, fleet.name("a000"))
     await consumer.caught_up(client)
     consumer.begin()
 
     async with start() as manager:
-        await world.settled(manager)
+        await fleet.settled(manager)
         assert await sent_late(client, stopped) == DONE
-        await world.settled(manager)
-        await right(world, [room], 3)
+        await fleet.settled(manager)
+        await right(fleet, [room], 3)
         await consumer.caught_up(client)
 
-    unions = [sorted(map(world.word, state)) for state in consumer.states(room)]
+    unions = [sorted(map(fleet.short, state)) for state in consumer.states(room)]
     assert unions == [words, ["a000", *words], words]
     assert await scratch.written(client, [room]) == await scratch.computed(client, [room])
 

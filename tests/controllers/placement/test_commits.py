@@ -13,7 +13,7 @@ import pytest
 
 from controllers.clocks import NOON, Stopped
 from controllers.conftest import ALONE, Start
-from controllers.world import World
+from controllers.hub_fleet import HubFleet
 from fairway.api.placement import PlacementSpec
 from fairway.controllers.manager import Manager
 from fairway.controllers.placement import PlacementController
@@ -163,82 +163,84 @@ def plugin(scheduling: list[Scheduling]) -> Callable[[str], Any]:
 Plugin = Callable[[str], Any]
 
 
-async def annotate(world: World, name: str = "p", **annotations: str | None) -> None:
+async def annotate(fleet: HubFleet, name: str = "p", **annotations: str | None) -> None:
     values = {f"example.com/{key}" if key == "approved" else key: text for key, text in annotations.items()}
-    await world.edit(PLACEMENTS, name, {"metadata": {"annotations": values}}, namespace=world.namespace)
+    await fleet.edit(PLACEMENTS, name, {"metadata": {"annotations": values}}, namespace=fleet.namespace)
 
 
-def queue_of(manager: Manager, world: World) -> dict[str, Any]:
+def queue_of(manager: Manager, fleet: HubFleet) -> dict[str, Any]:
     controller = manager.placement
     assert isinstance(controller, PlacementController)
-    found = controller.describe_queue(world.namespace, "p")
+    found = controller.describe_queue(fleet.namespace, "p")
     assert found is not None
     return found
 
 
-async def test_reserve_follows_the_clusters_of_the_decision(run: Run, plugin: Plugin, world: World) -> None:
+async def test_reserve_follows_the_clusters_of_the_decision(
+    run: Run, plugin: Plugin, fleet: HubFleet
+) -> None:
     async with run("reserve Books", "postBind Notify") as manager:
-        await world.clusters("a")
-        await world.place()
-        await world.chooses("p", "a")
-        await world.clusters("b")
-        await world.chooses("p", "a", "b")
-        await world.change_cluster("a", member_of="")
-        await world.chooses("p", "b")
+        await fleet.clusters("a")
+        await fleet.place()
+        await fleet.chooses("p", "a")
+        await fleet.clusters("b")
+        await fleet.chooses("p", "a", "b")
+        await fleet.change_cluster("a", member_of="")
+        await fleet.chooses("p", "b")
         await manager.quiet()
         assert plugin("Books").log == ["+a", "+b", "-a"]
         assert plugin("Notify").log == ["p a", "p b", "p "]
-        await world.delete(PLACEMENTS, "p")
+        await fleet.delete(PLACEMENTS, "p")
         assert plugin("Books").log[3:] == ["-b"]
 
 
 async def test_new_leader_reserves_what_the_hub_has_and_gives_it_back_when_it_stops(
-    run: Run, plugin: Plugin, world: World
+    run: Run, plugin: Plugin, fleet: HubFleet
 ) -> None:
     async with run("reserve Books"):
-        await world.clusters("a", "b")
-        await world.place()
-        await world.chooses("p", "a", "b")
+        await fleet.clusters("a", "b")
+        await fleet.place()
+        await fleet.chooses("p", "a", "b")
     async with run("reserve Books", "permit Approval", "postBind Notify") as manager:
         await manager.quiet()
         assert (plugin("Books").log, plugin("Notify").log) == (["+a,b"], [])
-        assert world.reason("p") == "AllDecisionsScheduled"
+        assert fleet.reason("p") == "AllDecisionsScheduled"
     assert plugin("Books").log == ["+a,b", "-a,b"]
 
 
 async def test_placement_keeps_its_decision_while_a_permit_waits(
-    run: Run, plugin: Plugin, world: World
+    run: Run, plugin: Plugin, fleet: HubFleet
 ) -> None:
     clock = Stopped(NOON)
     async with run("reserve Books", "permit Approval", "postBind Notify", clock=clock) as manager:
-        await world.clusters("a")
-        await world.place(annotations={"example.com/approved": "yes"})
-        await world.chooses("p", "a")
-        await annotate(world, approved=None)
-        await world.clusters("b")
+        await fleet.clusters("a")
+        await fleet.place(annotations={"example.com/approved": "yes"})
+        await fleet.chooses("p", "a")
+        await annotate(fleet, approved=None)
+        await fleet.clusters("b")
         message = (
             "waiting until 2031-05-05T12:10:00Z for the permit of plugin Approval for "
-            f"{world.full('b')}: set the annotation example.com/approved"
+            f"{fleet.name('b')}: set the annotation example.com/approved"
         )
-        await world.eventually(lambda: world.condition("p") == ("False", "NotAllDecisionsScheduled", message))
-        await world.eventually(lambda: bool(world.events(WAITING_FOR_PERMIT)))
+        await fleet.eventually(lambda: fleet.condition("p") == ("False", "NotAllDecisionsScheduled", message))
+        await fleet.eventually(lambda: bool(fleet.events(WAITING_FOR_PERMIT)))
         await manager.quiet()
-        (event,) = world.events(WAITING_FOR_PERMIT)
+        (event,) = fleet.events(WAITING_FOR_PERMIT)
         assert (event.type, event.note) == ("Normal", message)
-        assert (world.chosen("p"), world.status("p").numberOfSelectedClusters) == (["a"], 1)
-        queue = queue_of(manager, world)
+        assert (fleet.chosen("p"), fleet.status("p").numberOfSelectedClusters) == (["a"], 1)
+        queue = queue_of(manager, fleet)
         assert (queue["state"], queue["reasons"]) == ("waiting for permits", [message])
-        await annotate(world, approved="yes")
-        await world.chooses("p", "a", "b")
-        await world.eventually(lambda: world.reason("p") == "AllDecisionsScheduled")
+        await annotate(fleet, approved="yes")
+        await fleet.chooses("p", "a", "b")
+        await fleet.eventually(lambda: fleet.reason("p") == "AllDecisionsScheduled")
         await manager.quiet()
-        assert queue_of(manager, world)["state"] == "settled"
+        assert queue_of(manager, fleet)["state"] == "settled"
         assert plugin("Books").log == ["+a", "+b", "-b", "+b"]
         assert plugin("Notify").log == ["p a", "p b"]
 
 
 async def test_plugins_of_the_template_wait_for_an_approval_and_notify(
-    start: Start, tmp_path: Path, world: World
+    start: Start, tmp_path: Path, fleet: HubFleet
 ) -> None:
     news: list[Any] = []
 
@@ -248,7 +250,7 @@ async def test_plugins_of_the_template_wait_for_an_approval_and_notify(
         news.append(json.loads(await reader.readexactly(int(length.split(b":")[1]))))
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
         writer.close()
-        world.news.set()
+        fleet.news.set()
 
     server = await asyncio.start_server(receive, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
@@ -257,14 +259,14 @@ async def test_plugins_of_the_template_wait_for_an_approval_and_notify(
     supervisor = Supervisor(clock=lambda: 0.0, watch=Watchdog(limit=30))
     scheduling = load(file, base=PLACEMENT_DEFAULTS, supervisor=supervisor)
     async with server, start(replace(ALONE, scheduling=scheduling)):
-        await world.clusters("a")
-        await world.place()
-        await world.eventually(lambda: "set the annotation example.com/approved" in world.condition("p")[2])
+        await fleet.clusters("a")
+        await fleet.place()
+        await fleet.eventually(lambda: "set the annotation example.com/approved" in fleet.condition("p")[2])
         assert not news
-        await annotate(world, approved="yes")
-        await world.chooses("p", "a")
-        await world.eventually(lambda: bool(news))
-    assert news == [{"placement": f"{world.namespace}/p", "added": [world.full("a")], "removed": []}]
+        await annotate(fleet, approved="yes")
+        await fleet.chooses("p", "a")
+        await fleet.eventually(lambda: bool(news))
+    assert news == [{"placement": f"{fleet.namespace}/p", "added": [fleet.name("a")], "removed": []}]
 
 
 TEMPLATE = """\
@@ -282,16 +284,16 @@ profiles:
 
 
 async def test_waiting_placement_takes_another_cluster_if_the_first_is_no_longer_selected(
-    run: Run, plugin: Plugin, world: World
+    run: Run, plugin: Plugin, fleet: HubFleet
 ) -> None:
     async with run("reserve Books", "permit Approval") as manager:
-        await world.clusters("a", "b")
-        await world.place(spec=PlacementSpec(numberOfClusters=1))
-        await world.eventually(lambda: world.full("a") in world.condition("p")[2])
-        await world.change_cluster("a", member_of="")
-        await world.eventually(lambda: world.full("b") in world.condition("p")[2])
+        await fleet.clusters("a", "b")
+        await fleet.place(spec=PlacementSpec(numberOfClusters=1))
+        await fleet.eventually(lambda: fleet.name("a") in fleet.condition("p")[2])
+        await fleet.change_cluster("a", member_of="")
+        await fleet.eventually(lambda: fleet.name("b") in fleet.condition("p")[2])
         await manager.quiet()
-        assert (plugin("Books").log, world.decisions("p")) == (["+a", "-a", "+b"], [])
+        assert (plugin("Books").log, fleet.decisions("p")) == (["+a", "-a", "+b"], [])
 
 
 @pytest.mark.parametrize(
@@ -303,22 +305,22 @@ async def test_waiting_placement_takes_another_cluster_if_the_first_is_no_longer
     ids=["Permit", "Reserve"],
 )
 async def test_rejected_placement_says_which_plugin_rejects_it(
-    run: Run, world: World, point: str, denied: dict[str, str], words: str
+    run: Run, fleet: HubFleet, point: str, denied: dict[str, str], words: str
 ) -> None:
     async with run(point) as manager:
-        await world.clusters("a")
-        await world.place(annotations=denied)
-        message = f"plugin {words.format(a=world.full('a'))}; the last decision is kept"
-        await world.eventually(lambda: world.condition("p") == ("False", "NotAllDecisionsScheduled", message))
-        await world.eventually(lambda: bool(world.events(COMMIT_REJECTED)))
+        await fleet.clusters("a")
+        await fleet.place(annotations=denied)
+        message = f"plugin {words.format(a=fleet.name('a'))}; the last decision is kept"
+        await fleet.eventually(lambda: fleet.condition("p") == ("False", "NotAllDecisionsScheduled", message))
+        await fleet.eventually(lambda: bool(fleet.events(COMMIT_REJECTED)))
         await manager.quiet()
-        assert world.events(COMMIT_REJECTED)[0].note == message
-        queue = queue_of(manager, world)
+        assert fleet.events(COMMIT_REJECTED)[0].note == message
+        queue = queue_of(manager, fleet)
         assert queue["state"] == "unschedulable"
         assert [each.partition(" ")[0] for each in queue["reasons"]] == [f"{point.split()[1]}:"]
-        assert not world.decisions("p")
-        await annotate(world, approved="yes", full="no")
-        await world.chooses("p", "a")
+        assert not fleet.decisions("p")
+        await annotate(fleet, approved="yes", full="no")
+        await fleet.chooses("p", "a")
 
 
 @pytest.mark.parametrize(
@@ -330,117 +332,117 @@ async def test_rejected_placement_says_which_plugin_rejects_it(
     ],
 )
 async def test_faulty_coroutine_keeps_the_decision_and_is_reported(
-    run: Run, plugin: Plugin, world: World, fault: str, words: str
+    run: Run, plugin: Plugin, fleet: HubFleet, fault: str, words: str
 ) -> None:
     async with run("reserve Books", "preBind Prepare", limit=0.05 if fault == "stalls" else 30) as manager:
-        await world.clusters("a")
-        await world.place(annotations={"prepare": fault})
-        await world.eventually(lambda: bool(world.events(PLUGIN_FAULT)))
+        await fleet.clusters("a")
+        await fleet.place(annotations={"prepare": fault})
+        await fleet.eventually(lambda: bool(fleet.events(PLUGIN_FAULT)))
         reason = f"plugin Prepare at PreBind {words}"
-        assert world.events(PLUGIN_FAULT)[0].note == KEPT.format(fault=reason)
-        await world.eventually(lambda: "; the last decision is kept" in world.condition("p")[2])
-        assert (world.decisions("p"), plugin("Books").log[:2]) == ([], ["+a", "-a"])
+        assert fleet.events(PLUGIN_FAULT)[0].note == KEPT.format(fault=reason)
+        await fleet.eventually(lambda: "; the last decision is kept" in fleet.condition("p")[2])
+        assert (fleet.decisions("p"), plugin("Books").log[:2]) == ([], ["+a", "-a"])
         assert values(manager.meters.expose())[
             'fairway_plugin_faults_total{plugin="Prepare",point="PreBind"}'
         ]
 
 
-async def test_pre_bind_that_fails_keeps_the_decision_and_is_retried(run: Run, world: World) -> None:
+async def test_pre_bind_that_fails_keeps_the_decision_and_is_retried(run: Run, fleet: HubFleet) -> None:
     async with run("preBind Prepare"):
-        await world.clusters("a")
-        await world.place(annotations={"prepare": "fails"})
-        await world.eventually(lambda: bool(world.events(COMMIT_FAILED)))
+        await fleet.clusters("a")
+        await fleet.place(annotations={"prepare": "fails"})
+        await fleet.eventually(lambda: bool(fleet.events(COMMIT_FAILED)))
         message = "Prepare: volume is busy; the last decision is kept"
-        assert world.events(COMMIT_FAILED)[0].note == message
-        await world.eventually(lambda: world.condition("p")[2] == message)
-        await annotate(world, prepare=None)
-        await world.chooses("p", "a")
+        assert fleet.events(COMMIT_FAILED)[0].note == message
+        await fleet.eventually(lambda: fleet.condition("p")[2] == message)
+        await annotate(fleet, prepare=None)
+        await fleet.chooses("p", "a")
 
 
 async def test_profile_that_skips_faults_writes_the_decision_without_the_plugin(
-    run: Run, world: World
+    run: Run, fleet: HubFleet
 ) -> None:
     async with run("preBind Prepare", on_fault="Skip"):
-        await world.clusters("a")
-        await world.place(annotations={"prepare": "raises"})
-        await world.chooses("p", "a")
-        await world.eventually(lambda: bool(world.events(PLUGIN_FAULT)))
+        await fleet.clusters("a")
+        await fleet.place(annotations={"prepare": "raises"})
+        await fleet.chooses("p", "a")
+        await fleet.eventually(lambda: bool(fleet.events(PLUGIN_FAULT)))
         fault = "plugin Prepare at PreBind raised ValueError: no volume"
-        assert world.events(PLUGIN_FAULT)[0].note == SKIPPED.format(fault=fault)
-        await world.eventually(lambda: world.reason("p") == "AllDecisionsScheduled")
+        assert fleet.events(PLUGIN_FAULT)[0].note == SKIPPED.format(fault=fault)
+        await fleet.eventually(lambda: fleet.reason("p") == "AllDecisionsScheduled")
 
 
-async def test_faulty_post_bind_changes_nothing(run: Run, world: World) -> None:
+async def test_faulty_post_bind_changes_nothing(run: Run, fleet: HubFleet) -> None:
     async with run("postBind Notify"):
-        await world.clusters("a")
-        await world.place(annotations={"notify": "raises"})
-        await world.chooses("p", "a")
-        await world.eventually(lambda: bool(world.events(PLUGIN_FAULT)))
+        await fleet.clusters("a")
+        await fleet.place(annotations={"notify": "raises"})
+        await fleet.chooses("p", "a")
+        await fleet.eventually(lambda: bool(fleet.events(PLUGIN_FAULT)))
         fault = "plugin Notify at PostBind raised ConnectionError: no mail server"
-        assert world.events(PLUGIN_FAULT)[0].note == WRITTEN.format(fault=fault)
-        await world.eventually(lambda: world.reason("p") == "AllDecisionsScheduled")
+        assert fleet.events(PLUGIN_FAULT)[0].note == WRITTEN.format(fault=fault)
+        await fleet.eventually(lambda: fleet.reason("p") == "AllDecisionsScheduled")
 
 
 async def test_bind_plugin_writes_the_decisions_itself(
-    run: Run, plugin: Plugin, world: World, client: Client
+    run: Run, plugin: Plugin, fleet: HubFleet, client: Client
 ) -> None:
     async def write(context: Any) -> None:
         for page in context.state.read(PAGES, tuple):
             made = decision_of(page, context.workload.spec)
-            await client.create(PLACEMENT_DECISIONS, made, namespace=world.namespace)
+            await client.create(PLACEMENT_DECISIONS, made, namespace=fleet.namespace)
             decisions = [{"clusterName": each.clusterName, "reason": "by hand"} for each in page.decisions]
             await client.patch(
                 PLACEMENT_DECISIONS,
                 page.name,
                 {"status": {"decisions": decisions}},
                 kind=Patch.MERGE,
-                namespace=world.namespace,
+                namespace=fleet.namespace,
                 subresource="status",
             )
 
     async with run("bind Writes", "postBind Notify") as manager:
         plugin("Writes").write = write
-        await world.clusters("a")
-        await world.place()
-        await world.eventually(lambda: world.reason("p") == "AllDecisionsScheduled")
+        await fleet.clusters("a")
+        await fleet.place()
+        await fleet.eventually(lambda: fleet.reason("p") == "AllDecisionsScheduled")
         await manager.quiet()
-        assert world.chosen("p") == ["a"]
-        assert [each.reason for page in world.decisions("p") for each in page.status.decisions] == ["by hand"]
+        assert fleet.chosen("p") == ["a"]
+        assert [each.reason for page in fleet.decisions("p") for each in page.status.decisions] == ["by hand"]
         assert plugin("Notify").log == ["p a"]
-        assert not world.events(PLUGIN_FAULT)
+        assert not fleet.events(PLUGIN_FAULT)
 
 
 @pytest.mark.parametrize("on_fault", ["Fail", "Skip"])
 async def test_bind_plugin_that_writes_nothing_has_a_fault(
-    run: Run, plugin: Plugin, world: World, on_fault: str
+    run: Run, plugin: Plugin, fleet: HubFleet, on_fault: str
 ) -> None:
     async def write(_context: Any) -> None:
         return None
 
     async with run("reserve Books", "bind Writes", on_fault=on_fault) as manager:
         plugin("Writes").write = write
-        await world.clusters("a")
-        await world.place()
+        await fleet.clusters("a")
+        await fleet.place()
         fault = (
             "plugin Writes at Bind returned Success, but the PlacementDecisions on the hub lack "
-            f"{world.full('a')}"
+            f"{fleet.name('a')}"
         )
-        await world.eventually(lambda: bool(world.events(PLUGIN_FAULT)))
+        await fleet.eventually(lambda: bool(fleet.events(PLUGIN_FAULT)))
         note = {"Fail": KEPT, "Skip": SKIPPED}[on_fault].format(fault=fault)
-        assert world.events(PLUGIN_FAULT)[0].note == note
+        assert fleet.events(PLUGIN_FAULT)[0].note == note
         if on_fault == "Skip":
-            await world.chooses("p", "a")
+            await fleet.chooses("p", "a")
             await manager.quiet()
             assert plugin("Books").log == ["+a"]
         else:
-            await world.eventually(lambda: world.condition("p")[2] == f"{fault}; the last decision is kept")
+            await fleet.eventually(lambda: fleet.condition("p")[2] == f"{fault}; the last decision is kept")
             assert plugin("Books").log[:2] == ["+a", "-a"]
         counted = values(manager.meters.expose())
         assert counted['fairway_plugin_faults_total{plugin="Writes",point="Bind"}'] >= 1
 
 
-async def test_bind_plugin_that_skips_leaves_the_decision_to_fairway(run: Run, world: World) -> None:
+async def test_bind_plugin_that_skips_leaves_the_decision_to_fairway(run: Run, fleet: HubFleet) -> None:
     async with run("bind Writes"):
-        await world.clusters("a")
-        await world.place()
-        await world.chooses("p", "a")
+        await fleet.clusters("a")
+        await fleet.place()
+        await fleet.chooses("p", "a")

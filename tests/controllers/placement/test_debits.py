@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from controllers.conftest import ALONE, Start
-from controllers.world import World
+from controllers.hub_fleet import HubFleet
 from fairway.api.placement import PlacementSpec
 from fairway.controllers.manager import Manager
 from fairway.kube import PLACEMENTS
@@ -24,19 +24,19 @@ BEST = PlacementSpec(
 BY_FIVE = {SCORE_DEBITS: "default/cpu=-5"}
 
 
-async def test_burst_of_placements_is_shared_by_equal_clusters(manager: Manager, world: World) -> None:
-    await world.clusters("a", "b", "c")
+async def test_burst_of_placements_is_shared_by_equal_clusters(manager: Manager, fleet: HubFleet) -> None:
+    await fleet.clusters("a", "b", "c")
     for name in "abc":
-        await world.score(name, {"cpu": 50})
+        await fleet.score(name, {"cpu": 50})
     names = [f"p{at}" for at in range(9)]
     for name in names:
-        await world.place(name, BEST, annotations=BY_FIVE)
-    await world.settled(manager)
-    assert Counter(cluster for name in names for cluster in world.chosen(name)) == {"a": 3, "b": 3, "c": 3}
+        await fleet.place(name, BEST, annotations=BY_FIVE)
+    await fleet.settled(manager)
+    assert Counter(cluster for name in names for cluster in fleet.chosen(name)) == {"a": 3, "b": 3, "c": 3}
 
 
 async def test_debits_of_the_profile_count_for_placements_that_rank_by_the_score(
-    start: Start, world: World, tmp_path: Path
+    start: Start, fleet: HubFleet, tmp_path: Path
 ) -> None:
     file = tmp_path / "scheduler.yaml"
     file.write_text(
@@ -44,52 +44,52 @@ async def test_debits_of_the_profile_count_for_placements_that_rank_by_the_score
         "  - {name: PrioritizerPolicy, args: {debits: {default/cpu: -5}}}\n"
     )
     scheduling = load(file, base=PLACEMENT_DEFAULTS, supervisor=Supervisor(clock=lambda: 0.0))
-    await world.clusters("a", "b")
-    await world.score("a", {"cpu": 53})
-    await world.score("b", {"cpu": 50})
+    await fleet.clusters("a", "b")
+    await fleet.score("a", {"cpu": 53})
+    await fleet.score("b", {"cpu": 50})
     async with start(replace(ALONE, scheduling=scheduling)) as manager:
-        await world.place("p", BEST)
-        await world.chooses("p", "a")
-        await world.place("q", BEST)
-        await world.chooses("q", "b")
-        await world.place("r", BEST, annotations={SCORE_DEBITS: "none"})
-        await world.chooses("r", "a")
-        await world.settled(manager)
+        await fleet.place("p", BEST)
+        await fleet.chooses("p", "a")
+        await fleet.place("q", BEST)
+        await fleet.chooses("q", "b")
+        await fleet.place("r", BEST, annotations={SCORE_DEBITS: "none"})
+        await fleet.chooses("r", "a")
+        await fleet.settled(manager)
 
 
-async def test_debits_end_with_publication_and_with_the_decision(manager: Manager, world: World) -> None:
-    await world.clusters("a", "b")
-    await world.score("a", {"cpu": 53})
-    await world.score("b", {"cpu": 50})
-    await world.place("p", BEST, annotations=BY_FIVE)
-    await world.chooses("p", "a")
-    await world.place("q", BEST, annotations=BY_FIVE)
-    await world.chooses("q", "b")
-    await world.delete(PLACEMENTS, "p", namespace=world.namespace)
-    await world.settled(manager)
-    await world.place("r", BEST, annotations=BY_FIVE)
-    await world.chooses("r", "a")
-    await world.score("a", {"cpu": 49})
-    await world.settled(manager)
-    await world.place("s", BEST, annotations=BY_FIVE)
-    await world.chooses("s", "a")
+async def test_debits_end_with_publication_and_with_the_decision(manager: Manager, fleet: HubFleet) -> None:
+    await fleet.clusters("a", "b")
+    await fleet.score("a", {"cpu": 53})
+    await fleet.score("b", {"cpu": 50})
+    await fleet.place("p", BEST, annotations=BY_FIVE)
+    await fleet.chooses("p", "a")
+    await fleet.place("q", BEST, annotations=BY_FIVE)
+    await fleet.chooses("q", "b")
+    await fleet.delete(PLACEMENTS, "p", namespace=fleet.namespace)
+    await fleet.settled(manager)
+    await fleet.place("r", BEST, annotations=BY_FIVE)
+    await fleet.chooses("r", "a")
+    await fleet.score("a", {"cpu": 49})
+    await fleet.settled(manager)
+    await fleet.place("s", BEST, annotations=BY_FIVE)
+    await fleet.chooses("s", "a")
 
 
-async def test_debits_are_rebuilt_after_a_restart(start: Start, world: World) -> None:
-    await world.clusters("a", "b")
-    await world.score("a", {"cpu": 53})
-    await world.score("b", {"cpu": 50})
+async def test_debits_are_rebuilt_after_a_restart(start: Start, fleet: HubFleet) -> None:
+    await fleet.clusters("a", "b")
+    await fleet.score("a", {"cpu": 53})
+    await fleet.score("b", {"cpu": 50})
     async with start() as manager:
-        await world.place("p", BEST, annotations=BY_FIVE)
-        await world.chooses("p", "a")
-        await world.settled(manager)
+        await fleet.place("p", BEST, annotations=BY_FIVE)
+        await fleet.chooses("p", "a")
+        await fleet.settled(manager)
     async with start() as manager:
-        await world.place("q", BEST, annotations=BY_FIVE)
-        await world.chooses("q", "b")
+        await fleet.place("q", BEST, annotations=BY_FIVE)
+        await fleet.chooses("q", "b")
 
 
-async def test_invalid_debit_is_reported_on_the_placement(manager: Manager, world: World) -> None:
-    await world.clusters("a")
-    await world.place("p", BEST, annotations={SCORE_DEBITS: "default/cpu=5"})
-    await world.chooses("p", "a")
-    assert "is not a score and a signed change" in world.condition("p", MISCONFIGURED)[2]
+async def test_invalid_debit_is_reported_on_the_placement(manager: Manager, fleet: HubFleet) -> None:
+    await fleet.clusters("a")
+    await fleet.place("p", BEST, annotations={SCORE_DEBITS: "default/cpu=5"})
+    await fleet.chooses("p", "a")
+    assert "is not a score and a signed change" in fleet.condition("p", MISCONFIGURED)[2]

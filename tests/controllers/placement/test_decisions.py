@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from controllers.figures import writes
-from controllers.world import World
+from controllers.hub_fleet import HubFleet
 from fairway.api.meta import OwnerReference
 from fairway.api.placement import (
     GROUP_INDEX_LABEL,
@@ -23,21 +23,21 @@ pytestmark = pytest.mark.embedded
 
 
 @pytest.mark.both_hubs
-async def test_satisfied_placement_has_decision_and_status(manager: Manager, world: World) -> None:
-    await world.clusters("a", "b", "c")
-    placement = await world.place("p", PlacementSpec(numberOfClusters=3))
-    await world.chooses("p", "a", "b", "c")
-    assert world.status("p").decisionGroups == (
+async def test_satisfied_placement_has_decision_and_status(manager: Manager, fleet: HubFleet) -> None:
+    await fleet.clusters("a", "b", "c")
+    placement = await fleet.place("p", PlacementSpec(numberOfClusters=3))
+    await fleet.chooses("p", "a", "b", "c")
+    assert fleet.status("p").decisionGroups == (
         DecisionGroupStatus(decisions=("p-decision-1",), clusterCount=3),
     )
-    assert [each.type for each in world.status("p").conditions] == [MISCONFIGURED, SATISFIED]
-    assert world.condition("p", MISCONFIGURED) == (
+    assert [each.type for each in fleet.status("p").conditions] == [MISCONFIGURED, SATISFIED]
+    assert fleet.condition("p", MISCONFIGURED) == (
         "False",
         "Succeedconfigured",
         "Placement configurations check pass",
     )
-    assert world.condition("p") == ("True", "AllDecisionsScheduled", "All cluster decisions scheduled")
-    (page,) = world.decisions("p")
+    assert fleet.condition("p") == ("True", "AllDecisionsScheduled", "All cluster decisions scheduled")
+    (page,) = fleet.decisions("p")
     assert page.metadata.labels == {PLACEMENT_LABEL: "p", GROUP_INDEX_LABEL: "0", GROUP_NAME_LABEL: ""}
     assert page.metadata.ownerReferences == (
         OwnerReference(
@@ -52,12 +52,12 @@ async def test_satisfied_placement_has_decision_and_status(manager: Manager, wor
 
 
 @pytest.mark.both_hubs
-async def test_it_takes_three_requests(manager: Manager, world: World) -> None:
-    await world.clusters("a")
-    await world.after(manager, MANAGED_CLUSTERS, await world.cluster("b"))
-    await world.place()
-    await world.chooses("p", "a", "b")
-    await world.settled(manager)
+async def test_it_takes_three_requests(manager: Manager, fleet: HubFleet) -> None:
+    await fleet.clusters("a")
+    await fleet.after(manager, MANAGED_CLUSTERS, await fleet.cluster("b"))
+    await fleet.place()
+    await fleet.chooses("p", "a", "b")
+    await fleet.settled(manager)
     assert writes(manager) == {
         "create placementdecisions": 1,
         "patch placementdecisions": 1,
@@ -65,51 +65,53 @@ async def test_it_takes_three_requests(manager: Manager, world: World) -> None:
     }
 
 
-async def test_conditions_say_nothing_of_generations(manager: Manager, world: World) -> None:
-    await world.place()
-    await world.chooses("p")
-    assert {each.observedGeneration for each in world.status("p").conditions} == {0}
+async def test_conditions_say_nothing_of_generations(manager: Manager, fleet: HubFleet) -> None:
+    await fleet.place()
+    await fleet.chooses("p")
+    assert {each.observedGeneration for each in fleet.status("p").conditions} == {0}
 
 
 @pytest.mark.both_hubs
-async def test_an_unsatisfied_placement_still_gets_what_there_is(manager: Manager, world: World) -> None:
-    await world.clusters("a", "b", "c")
-    await world.place("p", PlacementSpec(numberOfClusters=4))
-    await world.chooses("p", "a", "b", "c")
-    assert world.condition("p") == ("False", "NotAllDecisionsScheduled", "1 cluster decisions unscheduled")
+async def test_an_unsatisfied_placement_still_gets_what_there_is(manager: Manager, fleet: HubFleet) -> None:
+    await fleet.clusters("a", "b", "c")
+    await fleet.place("p", PlacementSpec(numberOfClusters=4))
+    await fleet.chooses("p", "a", "b", "c")
+    assert fleet.condition("p") == ("False", "NotAllDecisionsScheduled", "1 cluster decisions unscheduled")
 
 
 @pytest.mark.both_hubs
 @pytest.mark.parametrize("number", [0, -1])
-async def test_a_number_of_none_or_less_chooses_nothing(manager: Manager, world: World, number: int) -> None:
-    await world.clusters("a")
-    await world.place("p", PlacementSpec(numberOfClusters=number))
-    await world.chooses("p")
-    assert world.reason("p") == "NoManagedClusterMatched"
+async def test_a_number_of_none_or_less_chooses_nothing(
+    manager: Manager, fleet: HubFleet, number: int
+) -> None:
+    await fleet.clusters("a")
+    await fleet.place("p", PlacementSpec(numberOfClusters=number))
+    await fleet.chooses("p")
+    assert fleet.reason("p") == "NoManagedClusterMatched"
 
 
 # Nothing to choose from
 
 
-async def test_placement_without_bindings_is_unsatisfied(manager: Manager, world: World) -> None:
-    room = await world.room("elsewhere")
-    await world.clusters("a")
-    await world.place("p", namespace=room)
-    await world.chooses("p", namespace=room)
-    assert world.condition("p", namespace=room) == (
+async def test_placement_without_bindings_is_unsatisfied(manager: Manager, fleet: HubFleet) -> None:
+    room = await fleet.create_namespace("elsewhere")
+    await fleet.clusters("a")
+    await fleet.place("p", namespace=room)
+    await fleet.chooses("p", namespace=room)
+    assert fleet.condition("p", namespace=room) == (
         "False",
         "NoManagedClusterSetBindings",
         "No valid ManagedClusterSetBindings found in placement namespace",
     )
-    assert [each.clusterCount for each in world.status("p", namespace=room).decisionGroups] == [0]
+    assert [each.clusterCount for each in fleet.status("p", namespace=room).decisionGroups] == [0]
 
 
-async def test_clusters_that_all_do_not_match(manager: Manager, world: World) -> None:
-    await world.clusters("a")
+async def test_clusters_that_all_do_not_match(manager: Manager, fleet: HubFleet) -> None:
+    await fleet.clusters("a")
     nowhere = builders.predicate(labels=LabelSelector(matchLabels={"cloud": "none"}))
-    await world.place("p", PlacementSpec(predicates=(nowhere,)))
-    await world.chooses("p")
-    assert world.condition("p") == (
+    await fleet.place("p", PlacementSpec(predicates=(nowhere,)))
+    await fleet.chooses("p")
+    assert fleet.condition("p") == (
         "False",
         "NoManagedClusterMatched",
         "No ManagedCluster matches any of the cluster predicate",
@@ -117,44 +119,46 @@ async def test_clusters_that_all_do_not_match(manager: Manager, world: World) ->
 
 
 @pytest.mark.both_hubs
-async def test_an_empty_decision_has_no_status_until_it_was_emptied(manager: Manager, world: World) -> None:
+async def test_an_empty_decision_has_no_status_until_it_was_emptied(
+    manager: Manager, fleet: HubFleet
+) -> None:
     async def status() -> object:
-        path = PLACEMENT_DECISIONS.path(namespace=world.namespace, name="p-decision-1")
-        return msgspec.json.decode((await world.client.request("GET", path)).body).get("status")
+        path = PLACEMENT_DECISIONS.path(namespace=fleet.namespace, name="p-decision-1")
+        return msgspec.json.decode((await fleet.client.request("GET", path)).body).get("status")
 
-    await world.place()
-    await world.chooses("p")
+    await fleet.place()
+    await fleet.chooses("p")
     assert await status() is None
-    await world.clusters("a")
-    await world.chooses("p", "a")
-    await world.delete(MANAGED_CLUSTERS, world.full("a"))
-    await world.chooses("p")
+    await fleet.clusters("a")
+    await fleet.chooses("p", "a")
+    await fleet.delete(MANAGED_CLUSTERS, fleet.name("a"))
+    await fleet.chooses("p")
     assert await status() == {"decisions": []}
 
 
 # Sets
 
 
-async def test_all_bound_sets_or_only_those_named(manager: Manager, world: World) -> None:
+async def test_all_bound_sets_or_only_those_named(manager: Manager, fleet: HubFleet) -> None:
     for word in ("x", "y"):
-        await world.cluster_set(word)
-        await world.bind(word)
-        await world.cluster(f"in-{word}", member_of=word)
-    await world.clusters("a")
-    await world.place("all")
-    await world.place("one", PlacementSpec(clusterSets=("y",)))
-    await world.place("two", PlacementSpec(clusterSets=("y", "x", "missing")))
-    await world.chooses("all", "a", "in-x", "in-y")
-    await world.chooses("one", "in-y")
-    await world.chooses("two", "in-x", "in-y")
+        await fleet.cluster_set(word)
+        await fleet.bind(word)
+        await fleet.cluster(f"in-{word}", member_of=word)
+    await fleet.clusters("a")
+    await fleet.place("all")
+    await fleet.place("one", PlacementSpec(clusterSets=("y",)))
+    await fleet.place("two", PlacementSpec(clusterSets=("y", "x", "missing")))
+    await fleet.chooses("all", "a", "in-x", "in-y")
+    await fleet.chooses("one", "in-y")
+    await fleet.chooses("two", "in-x", "in-y")
 
 
-async def test_a_binding_counts_by_its_own_name(manager: Manager, world: World) -> None:
+async def test_a_binding_counts_by_its_own_name(manager: Manager, fleet: HubFleet) -> None:
     """What its spec says matters to nobody but the one who reports whether it is bound."""
-    room = await world.room("elsewhere")
-    bound = builders.binding(world.full("s"), namespace=room)
+    room = await fleet.create_namespace("elsewhere")
+    bound = builders.binding(fleet.name("s"), namespace=room)
     body = {"metadata": {"name": bound.metadata.name}, "spec": {"clusterSet": "another"}}
-    await world.client.request(
+    await fleet.client.request(
         "POST",
         f"/apis/cluster.open-cluster-management.io/v1beta2/namespaces/{room}/managedclustersetbindings",
         body={
@@ -163,6 +167,6 @@ async def test_a_binding_counts_by_its_own_name(manager: Manager, world: World) 
             **body,
         },
     )
-    await world.clusters("a")
-    await world.place("p", namespace=room)
-    await world.chooses("p", "a", namespace=room)
+    await fleet.clusters("a")
+    await fleet.place("p", namespace=room)
+    await fleet.chooses("p", "a", namespace=room)

@@ -7,7 +7,7 @@ import pytest
 
 from controllers.conftest import Start
 from controllers.figures import wakes
-from controllers.world import World
+from controllers.hub_fleet import HubFleet
 from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.leadership import ALONE
 from fairway.controllers.manager import Manager
@@ -26,98 +26,98 @@ NOBODY = {
 }
 
 
-async def collector_caught_up(world: World) -> None:
+async def collector_caught_up(fleet: HubFleet) -> None:
     """The hub's garbage collector knows the decisions that are there once it has dealt with one that came later.
 
     Of those that it does not know yet it makes no orphans: it removes them when their owner is gone.
     """
-    room = await world.room("stray")
+    room = await fleet.create_namespace("stray")
     stray = {"metadata": {"name": "stray", "ownerReferences": [NOBODY]}}
-    await world.create(PLACEMENT_DECISIONS, stray, namespace=room)
+    await fleet.create(PLACEMENT_DECISIONS, stray, namespace=room)
     with suppress(NotFound):
-        while await world.client.get(PLACEMENT_DECISIONS, "stray", namespace=room):
+        while await fleet.client.get(PLACEMENT_DECISIONS, "stray", namespace=room):
             await asyncio.sleep(POLL)
 
 
 @pytest.mark.parametrize("how", ["Background", "Foreground"])
-async def test_decisions_go_with_their_placement(manager: Manager, world: World, how: Propagation) -> None:
-    await world.clusters("a")
-    await world.place()
-    await world.chooses("p", "a")
-    await world.delete(PLACEMENTS, "p", namespace=world.namespace, propagation=how)
-    await world.eventually(lambda: world.placement("p") is None and not world.decisions("p"))
-    await world.settled(manager)
-    assert await world.versions() == {}
+async def test_decisions_go_with_their_placement(manager: Manager, fleet: HubFleet, how: Propagation) -> None:
+    await fleet.clusters("a")
+    await fleet.place()
+    await fleet.chooses("p", "a")
+    await fleet.delete(PLACEMENTS, "p", namespace=fleet.namespace, propagation=how)
+    await fleet.eventually(lambda: fleet.placement("p") is None and not fleet.decisions("p"))
+    await fleet.settled(manager)
+    assert await fleet.versions() == {}
 
 
 async def test_decisions_that_are_orphaned_stay_and_nobody_cares_for_them(
-    manager: Manager, world: World
+    manager: Manager, fleet: HubFleet
 ) -> None:
-    await world.clusters("a")
-    await world.place()
-    await world.chooses("p", "a")
-    await collector_caught_up(world)
-    await world.delete(PLACEMENTS, "p", namespace=world.namespace, propagation="Orphan")
-    await world.eventually(lambda: world.placement("p") is None)
-    await world.settled(manager)
+    await fleet.clusters("a")
+    await fleet.place()
+    await fleet.chooses("p", "a")
+    await collector_caught_up(fleet)
+    await fleet.delete(PLACEMENTS, "p", namespace=fleet.namespace, propagation="Orphan")
+    await fleet.eventually(lambda: fleet.placement("p") is None)
+    await fleet.settled(manager)
     before = wakes(manager)
-    changed = await world.overwrite("p-decision-1")
-    await world.after(manager, PLACEMENT_DECISIONS, changed)
+    changed = await fleet.overwrite("p-decision-1")
+    await fleet.after(manager, PLACEMENT_DECISIONS, changed)
     assert wakes(manager) == before
-    assert world.pages("p") == {"p-decision-1": ()}
+    assert fleet.pages("p") == {"p-decision-1": ()}
 
 
 async def test_a_placement_that_is_made_again_has_a_decision_of_its_own(
-    manager: Manager, world: World
+    manager: Manager, fleet: HubFleet
 ) -> None:
-    await world.clusters("a")
-    await world.place()
-    await world.chooses("p", "a")
-    await world.delete(PLACEMENTS, "p")
-    again = await world.place()
+    await fleet.clusters("a")
+    await fleet.place()
+    await fleet.chooses("p", "a")
+    await fleet.delete(PLACEMENTS, "p")
+    again = await fleet.place()
 
     def owned() -> bool:
-        owners = [owner.uid for each in world.decisions("p") for owner in each.metadata.ownerReferences]
-        return owners == [again.metadata.uid] and world.chosen("p") == ["a"]
+        owners = [owner.uid for each in fleet.decisions("p") for owner in each.metadata.ownerReferences]
+        return owners == [again.metadata.uid] and fleet.chosen("p") == ["a"]
 
-    await world.eventually(owned)
-    await world.chooses("p", "a")
+    await fleet.eventually(owned)
+    await fleet.chooses("p", "a")
 
 
-async def test_one_takes_over_what_was_orphaned(manager: Manager, world: World) -> None:
-    await world.clusters("a", "b")
-    await world.place()
-    await world.chooses("p", "a", "b")
-    await collector_caught_up(world)
-    await world.delete(PLACEMENTS, "p", namespace=world.namespace, propagation="Orphan")
-    await world.eventually(lambda: world.placement("p") is None)
-    (orphan,) = world.decisions("p")
-    again = await world.place()
-    await world.chooses("p", "a", "b")
-    await world.eventually(
+async def test_one_takes_over_what_was_orphaned(manager: Manager, fleet: HubFleet) -> None:
+    await fleet.clusters("a", "b")
+    await fleet.place()
+    await fleet.chooses("p", "a", "b")
+    await collector_caught_up(fleet)
+    await fleet.delete(PLACEMENTS, "p", namespace=fleet.namespace, propagation="Orphan")
+    await fleet.eventually(lambda: fleet.placement("p") is None)
+    (orphan,) = fleet.decisions("p")
+    again = await fleet.place()
+    await fleet.chooses("p", "a", "b")
+    await fleet.eventually(
         lambda: (
-            [owner.uid for owner in world.decisions("p")[0].metadata.ownerReferences] == [again.metadata.uid]
+            [owner.uid for owner in fleet.decisions("p")[0].metadata.ownerReferences] == [again.metadata.uid]
         )
     )
-    assert world.decisions("p")[0].metadata.uid == orphan.metadata.uid
-    assert all("a" in pages["p-decision-1"] for pages in world.history if len(pages["p-decision-1"]) > 0)
+    assert fleet.decisions("p")[0].metadata.uid == orphan.metadata.uid
+    assert all("a" in pages["p-decision-1"] for pages in fleet.history if len(pages["p-decision-1"]) > 0)
 
 
 @pytest.mark.parametrize("gone", [True, False])
 async def test_a_decision_gets_no_owner_that_is_leaving(
-    start: Start, client: Client, world: World, gone: bool
+    start: Start, client: Client, fleet: HubFleet, gone: bool
 ) -> None:
     """Who has heard that a decision lost its owner, but not why, asks the hub."""
-    await world.clusters("a")
+    await fleet.clusters("a")
     async with start() as manager:
-        await world.place()
-        await world.chooses("p", "a")
-        await world.settled(manager)
+        await fleet.place()
+        await fleet.chooses("p", "a")
+        await fleet.settled(manager)
     if not gone:
         held = {"metadata": {"finalizers": ["fairway.dev/wait"]}}
-        await world.edit(PLACEMENTS, "p", held, namespace=world.namespace)
+        await fleet.edit(PLACEMENTS, "p", held, namespace=fleet.namespace)
     orphaned = {"metadata": {"ownerReferences": None}}
-    await world.edit(PLACEMENT_DECISIONS, "p-decision-1", orphaned, namespace=world.namespace)
+    await fleet.edit(PLACEMENT_DECISIONS, "p-decision-1", orphaned, namespace=fleet.namespace)
     informers = InformerFactory(client)
     async with Recorder(HubEvents(client), component="test", api=Api.EVENTS) as recorder:
         controller = PlacementController(client, meters=Meters(), recorder=recorder, resync=0)
@@ -125,8 +125,8 @@ async def test_a_decision_gets_no_owner_that_is_leaving(
         async with informers:
             await informers.synced()
         # Nothing more is told to it.
-        await world.delete(PLACEMENTS, "p")
-        owner = (world.namespace, "p")
+        await fleet.delete(PLACEMENTS, "p")
+        owner = (fleet.namespace, "p")
         assert controller.queue.pop(owner) == owner
         session = controller.decide(owner)
         assert session is not None
@@ -134,28 +134,28 @@ async def test_a_decision_gets_no_owner_that_is_leaving(
         explanation = controller.queue.explain(owner)
         assert explanation is not None
         assert explanation.reasons == ("placement p is being deleted",)
-    left = await client.get(PLACEMENT_DECISIONS, "p-decision-1", namespace=world.namespace)
+    left = await client.get(PLACEMENT_DECISIONS, "p-decision-1", namespace=fleet.namespace)
     assert left.metadata.ownerReferences == ()
     if not gone:
-        await world.edit(PLACEMENTS, "p", {"metadata": {"finalizers": None}}, namespace=world.namespace)
+        await fleet.edit(PLACEMENTS, "p", {"metadata": {"finalizers": None}}, namespace=fleet.namespace)
 
 
-async def test_while_it_is_being_deleted_nothing_happens(manager: Manager, world: World) -> None:
+async def test_while_it_is_being_deleted_nothing_happens(manager: Manager, fleet: HubFleet) -> None:
     """Somebody holds it up; decisions are left as they are until it is gone."""
-    await world.clusters("a")
-    await world.place()
-    await world.chooses("p", "a")
+    await fleet.clusters("a")
+    await fleet.place()
+    await fleet.chooses("p", "a")
     held = {"metadata": {"finalizers": ["fairway.dev/wait"]}}
-    await world.after(manager, PLACEMENTS, await world.edit(PLACEMENTS, "p", held, namespace=world.namespace))
-    await world.delete(PLACEMENTS, "p")
-    await world.eventually(
-        lambda: (found := world.placement("p")) is not None and found.metadata.deletionTimestamp is not None
+    await fleet.after(manager, PLACEMENTS, await fleet.edit(PLACEMENTS, "p", held, namespace=fleet.namespace))
+    await fleet.delete(PLACEMENTS, "p")
+    await fleet.eventually(
+        lambda: (found := fleet.placement("p")) is not None and found.metadata.deletionTimestamp is not None
     )
-    leaving = world.placement("p")
+    leaving = fleet.placement("p")
     assert leaving is not None
-    await world.after(manager, PLACEMENTS, leaving)
-    await world.clusters("b")
-    await world.after(manager, PLACEMENT_DECISIONS, await world.overwrite("p-decision-1"))
-    assert world.pages("p") == {"p-decision-1": ()}
-    await world.edit(PLACEMENTS, "p", {"metadata": {"finalizers": None}}, namespace=world.namespace)
-    await world.eventually(lambda: not world.decisions("p"))
+    await fleet.after(manager, PLACEMENTS, leaving)
+    await fleet.clusters("b")
+    await fleet.after(manager, PLACEMENT_DECISIONS, await fleet.overwrite("p-decision-1"))
+    assert fleet.pages("p") == {"p-decision-1": ()}
+    await fleet.edit(PLACEMENTS, "p", {"metadata": {"finalizers": None}}, namespace=fleet.namespace)
+    await fleet.eventually(lambda: not fleet.decisions("p"))

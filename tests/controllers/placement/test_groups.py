@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from controllers.world import World
+from controllers.hub_fleet import HubFleet
 from fairway.api.placement import (
     DecisionGroup,
     DecisionStrategy,
@@ -32,26 +32,26 @@ def by_label(name: str, key: str, value: str) -> DecisionGroup:
 CANARY = by_label("canary", "cloud", "azure")
 
 
-async def clouds(world: World, **members: str) -> None:
+async def clouds(fleet: HubFleet, **members: str) -> None:
     for cloud, words in members.items():
         for word in words:
-            await world.cluster(word, labels={"cloud": cloud})
+            await fleet.cluster(word, labels={"cloud": cloud})
 
 
-async def test_a_canary_group_one_by_one(manager: Manager, world: World) -> None:
-    await clouds(world, amazon="ab", azure="cd")
-    await world.place("p", divided(CANARY, per_group=1))
-    await world.chooses("p", *"cdab")
-    assert world.groups("p") == [
+async def test_a_canary_group_one_by_one(manager: Manager, fleet: HubFleet) -> None:
+    await clouds(fleet, amazon="ab", azure="cd")
+    await fleet.place("p", divided(CANARY, per_group=1))
+    await fleet.chooses("p", *"cdab")
+    assert fleet.groups("p") == [
         ("0", "canary", ("c",)),
         ("1", "canary", ("d",)),
         ("2", "", ("a",)),
         ("3", "", ("b",)),
     ]
-    assert list(world.pages("p")) == [f"p-decision-{number}" for number in (1, 2, 3, 4)]
+    assert list(fleet.pages("p")) == [f"p-decision-{number}" for number in (1, 2, 3, 4)]
     assert [
         (each.decisionGroupIndex, each.decisionGroupName, each.decisions, each.clusterCount)
-        for each in world.status("p").decisionGroups
+        for each in fleet.status("p").decisionGroups
     ] == [
         (0, "canary", ("p-decision-1",), 1),
         (1, "canary", ("p-decision-2",), 1),
@@ -60,19 +60,19 @@ async def test_a_canary_group_one_by_one(manager: Manager, world: World) -> None
     ]
 
 
-async def test_groups_are_packed_anew_when_clusters_come_and_go(manager: Manager, world: World) -> None:
-    await clouds(world, azure="ab", amazon="cde")
-    await world.place("p", divided(CANARY, per_group=2))
-    await world.chooses("p", *"abcde")
-    assert world.groups("p") == [("0", "canary", ("a", "b")), ("1", "", ("c", "d")), ("2", "", ("e",))]
-    await world.delete(MANAGED_CLUSTERS, world.full("c"))
-    await world.eventually(lambda: world.groups("p") == [("0", "canary", ("a", "b")), ("1", "", ("d", "e"))])
-    await world.delete(MANAGED_CLUSTERS, world.full("a"))
-    await world.eventually(lambda: world.groups("p") == [("0", "canary", ("b",)), ("1", "", ("d", "e"))])
-    await clouds(world, azure="fg", amazon="c")
-    await world.eventually(
+async def test_groups_are_packed_anew_when_clusters_come_and_go(manager: Manager, fleet: HubFleet) -> None:
+    await clouds(fleet, azure="ab", amazon="cde")
+    await fleet.place("p", divided(CANARY, per_group=2))
+    await fleet.chooses("p", *"abcde")
+    assert fleet.groups("p") == [("0", "canary", ("a", "b")), ("1", "", ("c", "d")), ("2", "", ("e",))]
+    await fleet.delete(MANAGED_CLUSTERS, fleet.name("c"))
+    await fleet.eventually(lambda: fleet.groups("p") == [("0", "canary", ("a", "b")), ("1", "", ("d", "e"))])
+    await fleet.delete(MANAGED_CLUSTERS, fleet.name("a"))
+    await fleet.eventually(lambda: fleet.groups("p") == [("0", "canary", ("b",)), ("1", "", ("d", "e"))])
+    await clouds(fleet, azure="fg", amazon="c")
+    await fleet.eventually(
         lambda: (
-            world.groups("p")
+            fleet.groups("p")
             == [
                 ("0", "canary", ("b", "f")),
                 ("1", "canary", ("g",)),
@@ -81,58 +81,58 @@ async def test_groups_are_packed_anew_when_clusters_come_and_go(manager: Manager
             ]
         )
     )
-    await world.chooses("p", *"bfgcde")
-    assert [each.clusterCount for each in world.status("p").decisionGroups] == [2, 1, 2, 1]
+    await fleet.chooses("p", *"bfgcde")
+    assert [each.clusterCount for each in fleet.status("p").decisionGroups] == [2, 1, 2, 1]
 
 
-async def test_a_cluster_changes_groups(manager: Manager, world: World) -> None:
+async def test_a_cluster_changes_groups(manager: Manager, fleet: HubFleet) -> None:
     """Nothing else reads its label; it is on some page all the time."""
-    await clouds(world, azure="ab", amazon="cd")
-    await world.place("p", divided(CANARY))
-    await world.chooses("p", *"abcd")
-    begun = len(world.history)
-    await world.change_cluster("b", labels={"cloud": "amazon"})
-    await world.eventually(lambda: world.groups("p") == [("0", "canary", ("a",)), ("1", "", ("b", "c", "d"))])
-    for pages in world.history[begun:]:
+    await clouds(fleet, azure="ab", amazon="cd")
+    await fleet.place("p", divided(CANARY))
+    await fleet.chooses("p", *"abcd")
+    begun = len(fleet.history)
+    await fleet.change_cluster("b", labels={"cloud": "amazon"})
+    await fleet.eventually(lambda: fleet.groups("p") == [("0", "canary", ("a",)), ("1", "", ("b", "c", "d"))])
+    for pages in fleet.history[begun:]:
         assert {word for words in pages.values() for word in words} == set("abcd")
 
 
-async def test_changed_group_strategy_takes_effect(manager: Manager, world: World) -> None:
-    await clouds(world, azure="ab", amazon="cd")
-    await world.place()
-    await world.chooses("p", *"abcd")
-    await world.replace("p", decisionStrategy={"groupStrategy": {"clustersPerDecisionGroup": 3}})
-    await world.eventually(lambda: world.groups("p") == [("0", "", ("a", "b", "c")), ("1", "", ("d",))])
+async def test_changed_group_strategy_takes_effect(manager: Manager, fleet: HubFleet) -> None:
+    await clouds(fleet, azure="ab", amazon="cd")
+    await fleet.place()
+    await fleet.chooses("p", *"abcd")
+    await fleet.replace("p", decisionStrategy={"groupStrategy": {"clustersPerDecisionGroup": 3}})
+    await fleet.eventually(lambda: fleet.groups("p") == [("0", "", ("a", "b", "c")), ("1", "", ("d",))])
     group = {
         "groupName": "late",
         "groupClusterSelector": {"labelSelector": {"matchLabels": {"cloud": "azure"}}},
     }
-    await world.replace("p", decisionStrategy={"groupStrategy": {"decisionGroups": [group]}})
-    await world.eventually(lambda: world.groups("p") == [("0", "late", ("a", "b")), ("1", "", ("c", "d"))])
-    await world.replace("p", decisionStrategy=None)
-    await world.eventually(lambda: world.groups("p") == [("0", "", ("a", "b", "c", "d"))])
+    await fleet.replace("p", decisionStrategy={"groupStrategy": {"decisionGroups": [group]}})
+    await fleet.eventually(lambda: fleet.groups("p") == [("0", "late", ("a", "b")), ("1", "", ("c", "d"))])
+    await fleet.replace("p", decisionStrategy=None)
+    await fleet.eventually(lambda: fleet.groups("p") == [("0", "", ("a", "b", "c", "d"))])
 
 
-async def test_a_size_that_is_neither_number_nor_percentage(manager: Manager, world: World) -> None:
+async def test_a_size_that_is_neither_number_nor_percentage(manager: Manager, fleet: HubFleet) -> None:
     """As in OCM no decision is left, though all clusters count as chosen."""
-    await world.clusters("a", "b")
-    await world.place()
-    await world.chooses("p", "a", "b")
-    await world.replace("p", decisionStrategy={"groupStrategy": {"clustersPerDecisionGroup": "5"}})
-    await world.eventually(lambda: not world.decisions("p") and bool(world.mistake("p")))
-    assert world.mistake("p") == ":5 invalid type: string is not a percentage"
-    assert world.status("p").decisionGroups == ()
-    assert world.status("p").numberOfSelectedClusters == 2
-    await world.replace("p", decisionStrategy={"groupStrategy": {"clustersPerDecisionGroup": 5}})
-    await world.eventually(lambda: not world.mistake("p"))
-    await world.chooses("p", "a", "b")
+    await fleet.clusters("a", "b")
+    await fleet.place()
+    await fleet.chooses("p", "a", "b")
+    await fleet.replace("p", decisionStrategy={"groupStrategy": {"clustersPerDecisionGroup": "5"}})
+    await fleet.eventually(lambda: not fleet.decisions("p") and bool(fleet.mistake("p")))
+    assert fleet.mistake("p") == ":5 invalid type: string is not a percentage"
+    assert fleet.status("p").decisionGroups == ()
+    assert fleet.status("p").numberOfSelectedClusters == 2
+    await fleet.replace("p", decisionStrategy={"groupStrategy": {"clustersPerDecisionGroup": 5}})
+    await fleet.eventually(lambda: not fleet.mistake("p"))
+    await fleet.chooses("p", "a", "b")
 
 
-async def test_groups_before_a_mistake_are_kept(manager: Manager, world: World) -> None:
-    await clouds(world, azure="ab", amazon="cd")
+async def test_groups_before_a_mistake_are_kept(manager: Manager, fleet: HubFleet) -> None:
+    await clouds(fleet, azure="ab", amazon="cd")
     wrong = LabelSelector(matchExpressions=(LabelSelectorRequirement(key="cloud", operator="Near"),))
     broken = DecisionGroup(groupName="broken", groupClusterSelector=GroupClusterSelector(labelSelector=wrong))
-    await world.place("p", divided(CANARY, broken))
-    await world.eventually(lambda: bool(world.mistake("p")))
-    assert world.mistake("p") == ':"Near" is not a valid label selector operator'
-    assert world.groups("p") == [("0", "canary", ("a", "b"))]
+    await fleet.place("p", divided(CANARY, broken))
+    await fleet.eventually(lambda: bool(fleet.mistake("p")))
+    assert fleet.mistake("p") == ':"Near" is not a valid label selector operator'
+    assert fleet.groups("p") == [("0", "canary", ("a", "b"))]

@@ -13,7 +13,7 @@ from msgspec import structs
 
 from controllers.clocks import NOON
 from controllers.conftest import ALONE, Start
-from controllers.world import World
+from controllers.hub_fleet import HubFleet
 from fairway.api.placement import PlacementSpec
 from fairway.controllers.manager import Manager
 from fairway.controllers.placement.queue import PlacementQueue
@@ -122,27 +122,27 @@ FILTERING = """\
 """
 
 
-async def test_registered_prioritizer_ranks_the_placement_that_names_it(run: Run, world: World) -> None:
+async def test_registered_prioritizer_ranks_the_placement_that_names_it(run: Run, fleet: HubFleet) -> None:
     async with run("- {}\n"):
-        await world.cluster("a", labels={"price": "9"})
-        await world.cluster("b", labels={"price": "3"})
+        await fleet.cluster("a", labels={"price": "9"})
+        await fleet.cluster("b", labels={"price": "3"})
         by_price = policy(builtin("Cheapest"), mode="Exact")
-        await world.place("p", PlacementSpec(numberOfClusters=1, prioritizerPolicy=by_price))
-        await world.place("q", PlacementSpec(numberOfClusters=1))
-        await world.chooses("p", "b")
-        await world.chooses("q", "a")
-        await world.change_cluster("a", labels={"price": "1"})
-        await world.chooses("p", "a")
+        await fleet.place("p", PlacementSpec(numberOfClusters=1, prioritizerPolicy=by_price))
+        await fleet.place("q", PlacementSpec(numberOfClusters=1))
+        await fleet.chooses("p", "b")
+        await fleet.chooses("q", "a")
+        await fleet.change_cluster("a", labels={"price": "1"})
+        await fleet.chooses("p", "a")
 
 
-async def test_filter_rejects_clusters_once_the_profile_enables_it(run: Run, world: World) -> None:
+async def test_filter_rejects_clusters_once_the_profile_enables_it(run: Run, fleet: HubFleet) -> None:
     async with run(FILTERING.format(on_fault="Fail")):
-        await world.cluster("a", labels={"approved": "no"})
-        await world.clusters("b")
-        await world.place()
-        await world.chooses("p", "b")
-        await world.change_cluster("a", labels={"approved": "yes"})
-        await world.chooses("p", "a", "b")
+        await fleet.cluster("a", labels={"approved": "no"})
+        await fleet.clusters("b")
+        await fleet.place()
+        await fleet.chooses("p", "b")
+        await fleet.change_cluster("a", labels={"approved": "yes"})
+        await fleet.chooses("p", "a", "b")
 
 
 @pytest.mark.parametrize(
@@ -155,71 +155,71 @@ async def test_filter_rejects_clusters_once_the_profile_enables_it(run: Run, wor
     ],
 )
 async def test_faulty_plugin_keeps_the_decision_and_is_reported(
-    run: Run, world: World, fault: str, words: str
+    run: Run, fleet: HubFleet, fault: str, words: str
 ) -> None:
     reason = f"plugin Approved at Filter {words}"
     async with run(FILTERING.format(on_fault="Fail")) as manager:
-        await world.clusters("a")
-        await world.place()
-        await world.chooses("p", "a")
-        await world.cluster("b", labels={"fault": fault})
-        await world.eventually(lambda: bool(world.events(PLUGIN_FAULT)))
-        (event,) = world.events(PLUGIN_FAULT)
+        await fleet.clusters("a")
+        await fleet.place()
+        await fleet.chooses("p", "a")
+        await fleet.cluster("b", labels={"fault": fault})
+        await fleet.eventually(lambda: bool(fleet.events(PLUGIN_FAULT)))
+        (event,) = fleet.events(PLUGIN_FAULT)
         assert (event.type, event.note) == ("Warning", KEPT.format(fault=reason))
-        await world.eventually(lambda: world.condition("p")[2] == reason)
-        assert world.chosen("p") == ["a"]
-        assert world.reason("p") == "NotAllDecisionsScheduled"
+        await fleet.eventually(lambda: fleet.condition("p")[2] == reason)
+        assert fleet.chosen("p") == ["a"]
+        assert fleet.reason("p") == "NotAllDecisionsScheduled"
         counted = values(manager.meters.expose())
         assert counted['fairway_plugin_faults_total{plugin="Approved",point="Filter"}'] >= 1
 
 
-async def test_fault_is_an_attribute_of_the_span(run: Run, world: World, recorded_spans: Spans) -> None:
+async def test_fault_is_an_attribute_of_the_span(run: Run, fleet: HubFleet, recorded_spans: Spans) -> None:
     async with run(FILTERING.format(on_fault="Fail")):
-        await world.cluster("b", labels={"fault": "raises"})
-        await world.place()
-        await world.eventually(lambda: bool(world.events(PLUGIN_FAULT)))
+        await fleet.cluster("b", labels={"fault": "raises"})
+        await fleet.place()
+        await fleet.eventually(lambda: bool(fleet.events(PLUGIN_FAULT)))
         reason = "plugin Approved at Filter raised ValueError: no list of approved clusters"
         assert ("placement", "fairway.plugin_faults", [reason]) in recorded_spans
 
 
-async def test_profile_can_skip_a_faulty_plugin(run: Run, world: World) -> None:
+async def test_profile_can_skip_a_faulty_plugin(run: Run, fleet: HubFleet) -> None:
     async with run(FILTERING.format(on_fault="Skip")):
-        await world.cluster("a", labels={"approved": "no"})
-        await world.cluster("b", labels={"fault": "raises"})
-        await world.place()
-        await world.chooses("p", "a", "b")
-        await world.eventually(lambda: bool(world.events(PLUGIN_FAULT)))
+        await fleet.cluster("a", labels={"approved": "no"})
+        await fleet.cluster("b", labels={"fault": "raises"})
+        await fleet.place()
+        await fleet.chooses("p", "a", "b")
+        await fleet.eventually(lambda: bool(fleet.events(PLUGIN_FAULT)))
         fault = "plugin Approved at Filter raised ValueError: no list of approved clusters"
-        assert world.events(PLUGIN_FAULT)[0].note == SKIPPED.format(fault=fault)
+        assert fleet.events(PLUGIN_FAULT)[0].note == SKIPPED.format(fault=fault)
 
 
-async def test_fault_concerns_only_the_placement_that_uses_the_plugin(run: Run, world: World) -> None:
+async def test_fault_concerns_only_the_placement_that_uses_the_plugin(run: Run, fleet: HubFleet) -> None:
     async with run("- {}\n"):
-        await world.clusters("a")
+        await fleet.clusters("a")
         by_price = PlacementSpec(prioritizerPolicy=policy(builtin("Cheapest"), mode="Exact"))
-        await world.place("broken", by_price)
-        await world.place("good", by_price)
-        await world.place("other")
-        await world.chooses("good", "a")
-        await world.chooses("other", "a")
-        await world.eventually(lambda: bool(world.events(PLUGIN_FAULT, about="broken")))
+        await fleet.place("broken", by_price)
+        await fleet.place("good", by_price)
+        await fleet.place("other")
+        await fleet.chooses("good", "a")
+        await fleet.chooses("other", "a")
+        await fleet.eventually(lambda: bool(fleet.events(PLUGIN_FAULT, about="broken")))
         reason = "plugin Cheapest at Score raised ValueError: no price list"
-        await world.eventually(lambda: world.condition("broken")[2] == reason)
-        assert not world.decisions("broken")
+        await fleet.eventually(lambda: fleet.condition("broken")[2] == reason)
+        assert not fleet.decisions("broken")
 
 
-async def test_pre_enqueue_plugin_holds_a_placement_back(run: Run, world: World) -> None:
+async def test_pre_enqueue_plugin_holds_a_placement_back(run: Run, fleet: HubFleet) -> None:
     async with run("- plugins: {preEnqueue: {enabled: [{name: Released}]}}\n") as manager:
-        await world.clusters("a")
-        await world.place("held", annotations={"hold": "yes"})
-        await world.place("p")
-        await world.chooses("p", "a")
+        await fleet.clusters("a")
+        await fleet.place("held", annotations={"hold": "yes"})
+        await fleet.place("p")
+        await fleet.chooses("p", "a")
         await manager.quiet()
-        assert not world.decisions("held")
-        await world.edit(
-            PLACEMENTS, "held", {"metadata": {"annotations": {"hold": None}}}, namespace=world.namespace
+        assert not fleet.decisions("held")
+        await fleet.edit(
+            PLACEMENTS, "held", {"metadata": {"annotations": {"hold": None}}}, namespace=fleet.namespace
         )
-        await world.chooses("held", "a")
+        await fleet.chooses("held", "a")
 
 
 async def test_queue_sort_plugin_orders_placements(tmp_path: Path) -> None:

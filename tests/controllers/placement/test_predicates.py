@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from controllers.world import World
+from controllers.hub_fleet import HubFleet
 from fairway.api.placement import PlacementSpec
 from fairway.api.selector import LabelSelector, LabelSelectorRequirement
 from fairway.controllers.manager import Manager
@@ -25,46 +25,46 @@ def wanted(**selectors: Any) -> list[dict[str, Any]]:
     return [{"requiredClusterSelector": selectors}]
 
 
-async def test_labels_and_claims_must_both_be_right(manager: Manager, world: World) -> None:
-    await world.cluster("a", labels={"colour": "red"})
-    await world.cluster("b", labels={"colour": "red"}, claims={"region": "europe"})
-    await world.cluster("c", claims={"region": "europe"})
-    await world.place("p", wants(labels=RED, claims=(IN_EUROPE,)))
-    await world.chooses("p", "b")
+async def test_labels_and_claims_must_both_be_right(manager: Manager, fleet: HubFleet) -> None:
+    await fleet.cluster("a", labels={"colour": "red"})
+    await fleet.cluster("b", labels={"colour": "red"}, claims={"region": "europe"})
+    await fleet.cluster("c", claims={"region": "europe"})
+    await fleet.place("p", wants(labels=RED, claims=(IN_EUROPE,)))
+    await fleet.chooses("p", "b")
 
 
-async def test_expression_reads_scores(manager: Manager, world: World) -> None:
+async def test_expression_reads_scores(manager: Manager, fleet: HubFleet) -> None:
     """A score that only an expression reads is reason enough to look again."""
-    await world.clusters("a", "b")
-    await world.score("a", {"cpu": 80})
-    await world.score("b", {"cpu": 81})
-    await world.place("p", wants(cel=(SCORE_OVER_80,)))
-    await world.chooses("p", "b")
-    await world.score("a", {"cpu": 90})
-    await world.chooses("p", "a", "b")
-    await world.score("b", {"cpu": 0})
-    await world.chooses("p", "a")
+    await fleet.clusters("a", "b")
+    await fleet.score("a", {"cpu": 80})
+    await fleet.score("b", {"cpu": 81})
+    await fleet.place("p", wants(cel=(SCORE_OVER_80,)))
+    await fleet.chooses("p", "b")
+    await fleet.score("a", {"cpu": 90})
+    await fleet.chooses("p", "a", "b")
+    await fleet.score("b", {"cpu": 0})
+    await fleet.chooses("p", "a")
 
 
-async def test_an_expression_that_does_not_compile_is_mended(manager: Manager, world: World) -> None:
-    await world.clusters("a", "b")
-    await world.score("a", {"cpu": 90})
-    await world.score("b", {"cpu": 10})
-    await world.place("p", wants(cel=("managedCluster.metadata.",)))
-    await world.chooses("p")
-    assert world.mistake("p").startswith("Predicate:compilation failed: ")
-    assert world.reason("p") == "NoManagedClusterMatched"
-    await world.replace("p", predicates=wanted(celSelector={"celExpressions": [SCORE_OVER_80]}))
-    await world.chooses("p", "a")
-    assert world.mistake("p") == ""
+async def test_an_expression_that_does_not_compile_is_mended(manager: Manager, fleet: HubFleet) -> None:
+    await fleet.clusters("a", "b")
+    await fleet.score("a", {"cpu": 90})
+    await fleet.score("b", {"cpu": 10})
+    await fleet.place("p", wants(cel=("managedCluster.metadata.",)))
+    await fleet.chooses("p")
+    assert fleet.mistake("p").startswith("Predicate:compilation failed: ")
+    assert fleet.reason("p") == "NoManagedClusterMatched"
+    await fleet.replace("p", predicates=wanted(celSelector={"celExpressions": [SCORE_OVER_80]}))
+    await fleet.chooses("p", "a")
+    assert fleet.mistake("p") == ""
 
 
 async def test_a_predicate_that_nothing_meets_leaves_one_empty_decision(
-    manager: Manager, world: World
+    manager: Manager, fleet: HubFleet
 ) -> None:
-    await world.clusters("a", "b")
-    await world.place()
-    await world.chooses("p", "a", "b")
-    await world.replace("p", predicates=wanted(labelSelector={"matchLabels": {"no": "such"}}))
-    await world.chooses("p")
-    assert world.pages("p") == {"p-decision-1": ()}
+    await fleet.clusters("a", "b")
+    await fleet.place()
+    await fleet.chooses("p", "a", "b")
+    await fleet.replace("p", predicates=wanted(labelSelector={"matchLabels": {"no": "such"}}))
+    await fleet.chooses("p")
+    assert fleet.pages("p") == {"p-decision-1": ()}

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from controllers.world import World
+from controllers.hub_fleet import HubFleet
 from fairway.api.placement import PlacementSpec
 from fairway.controllers.manager import Manager
 from fairway.kube import (
@@ -26,109 +26,109 @@ def best(number: int, *configurations: Any, mode: str = "Exact", **rest: Any) ->
     return PlacementSpec(numberOfClusters=number, prioritizerPolicy=policy, **rest)
 
 
-async def test_a_better_cluster_comes_and_goes(manager: Manager, world: World) -> None:
-    await world.cluster("a", allocatable={"cpu": "5"})
-    await world.cluster("b", allocatable={"cpu": "4"})
-    await world.place("p", best(1, builtin(CPU)))
-    await world.chooses("p", "a")
-    await world.cluster("c", allocatable={"cpu": "9"})
-    await world.chooses("p", "c")
-    await world.delete(MANAGED_CLUSTERS, world.full("c"))
-    await world.chooses("p", "a")
-    await world.change_cluster("b", allocatable={"cpu": "6"})
-    await world.chooses("p", "b")
+async def test_a_better_cluster_comes_and_goes(manager: Manager, fleet: HubFleet) -> None:
+    await fleet.cluster("a", allocatable={"cpu": "5"})
+    await fleet.cluster("b", allocatable={"cpu": "4"})
+    await fleet.place("p", best(1, builtin(CPU)))
+    await fleet.chooses("p", "a")
+    await fleet.cluster("c", allocatable={"cpu": "9"})
+    await fleet.chooses("p", "c")
+    await fleet.delete(MANAGED_CLUSTERS, fleet.name("c"))
+    await fleet.chooses("p", "a")
+    await fleet.change_cluster("b", allocatable={"cpu": "6"})
+    await fleet.chooses("p", "b")
 
 
-async def test_balance_avoids_what_others_have(manager: Manager, world: World) -> None:
-    await world.cluster("a", allocatable={"cpu": "10"})
-    await world.cluster("b", allocatable={"cpu": "9"})
-    await world.cluster("c", allocatable={"cpu": "8"})
-    await world.after(manager, PLACEMENT_DECISIONS, await world.hold("foreign", "a"))
-    await world.place("p", best(1, builtin("Balance", 2), builtin(CPU), mode="Additive"))
-    await world.chooses("p", "b")
+async def test_balance_avoids_what_others_have(manager: Manager, fleet: HubFleet) -> None:
+    await fleet.cluster("a", allocatable={"cpu": "10"})
+    await fleet.cluster("b", allocatable={"cpu": "9"})
+    await fleet.cluster("c", allocatable={"cpu": "8"})
+    await fleet.after(manager, PLACEMENT_DECISIONS, await fleet.hold("foreign", "a"))
+    await fleet.place("p", best(1, builtin("Balance", 2), builtin(CPU), mode="Additive"))
+    await fleet.chooses("p", "b")
 
 
-async def test_a_burst_of_placements_spreads(manager: Manager, world: World) -> None:
+async def test_a_burst_of_placements_spreads(manager: Manager, fleet: HubFleet) -> None:
     """The next one sees what the last one chose, though it may not even be written yet."""
-    await world.clusters(*"abc")
-    await world.after(manager, MANAGED_CLUSTERS, await world.cluster("d"))
+    await fleet.clusters(*"abc")
+    await fleet.after(manager, MANAGED_CLUSTERS, await fleet.cluster("d"))
     for number in range(8):
-        await world.place(f"p{number}", PlacementSpec(numberOfClusters=1))
+        await fleet.place(f"p{number}", PlacementSpec(numberOfClusters=1))
     names = [f"p{number}" for number in range(8)]
-    await world.eventually(lambda: all(world.chosen(name) for name in names))
-    counts = [sum(world.chosen(name) == [word] for name in names) for word in "abcd"]
+    await fleet.eventually(lambda: all(fleet.chosen(name) for name in names))
+    counts = [sum(fleet.chosen(name) == [word] for name in names) for word in "abcd"]
     assert counts == [2, 2, 2, 2]
 
 
-async def test_steady_keeps_what_it_has(manager: Manager, world: World) -> None:
-    await world.cluster("a", allocatable={"cpu": "1"})
-    await world.cluster("b", allocatable={"cpu": "2"})
-    await world.place("p", best(1, builtin("Steady", 3), builtin(CPU), mode="Additive"))
-    await world.chooses("p", "b")
-    await world.after(manager, PLACEMENT_DECISIONS, await world.hold("foreign", "b"))
-    written = await world.cluster("c", allocatable={"cpu": "3"})
-    before = await world.versions()
-    await world.after(manager, MANAGED_CLUSTERS, written)
-    assert world.chosen("p") == ["b"]
-    assert await world.versions() == before
+async def test_steady_keeps_what_it_has(manager: Manager, fleet: HubFleet) -> None:
+    await fleet.cluster("a", allocatable={"cpu": "1"})
+    await fleet.cluster("b", allocatable={"cpu": "2"})
+    await fleet.place("p", best(1, builtin("Steady", 3), builtin(CPU), mode="Additive"))
+    await fleet.chooses("p", "b")
+    await fleet.after(manager, PLACEMENT_DECISIONS, await fleet.hold("foreign", "b"))
+    written = await fleet.cluster("c", allocatable={"cpu": "3"})
+    before = await fleet.versions()
+    await fleet.after(manager, MANAGED_CLUSTERS, written)
+    assert fleet.chosen("p") == ["b"]
+    assert await fleet.versions() == before
 
 
-async def test_published_scores_decide(manager: Manager, world: World) -> None:
-    await world.clusters("a", "b", "c")
+async def test_published_scores_decide(manager: Manager, fleet: HubFleet) -> None:
+    await fleet.clusters("a", "b", "c")
     for word, value in (("a", 80), ("b", 90), ("c", 100)):
-        await world.score(word, {"cpu": value})
-    await world.place("p", best(2, addon("cpu")))
-    await world.chooses("p", "b", "c")
-    await world.score("a", {"cpu": 95})
-    await world.chooses("p", "a", "c")
-    await world.delete(ADD_ON_PLACEMENT_SCORES, "default", namespace=world.full("c"))
-    await world.chooses("p", "a", "b")
+        await fleet.score(word, {"cpu": value})
+    await fleet.place("p", best(2, addon("cpu")))
+    await fleet.chooses("p", "b", "c")
+    await fleet.score("a", {"cpu": 95})
+    await fleet.chooses("p", "a", "c")
+    await fleet.delete(ADD_ON_PLACEMENT_SCORES, "default", namespace=fleet.name("c"))
+    await fleet.chooses("p", "a", "b")
 
 
-async def test_scores_that_are_published_later(manager: Manager, world: World) -> None:
-    await world.clusters("a", "b")
-    await world.place("p", best(1, addon("cpu")))
-    await world.chooses("p", "a")
-    await world.score("b", {"cpu": 1})
-    await world.chooses("p", "b")
-    await world.score("a", {"other": 50})
-    await world.score("a", {"other": 50, "cpu": 2})
-    await world.chooses("p", "a")
+async def test_scores_that_are_published_later(manager: Manager, fleet: HubFleet) -> None:
+    await fleet.clusters("a", "b")
+    await fleet.place("p", best(1, addon("cpu")))
+    await fleet.chooses("p", "a")
+    await fleet.score("b", {"cpu": 1})
+    await fleet.chooses("p", "b")
+    await fleet.score("a", {"other": 50})
+    await fleet.score("a", {"other": 50, "cpu": 2})
+    await fleet.chooses("p", "a")
 
 
-async def test_changed_prioritizer_policy_takes_effect(manager: Manager, world: World) -> None:
-    await world.cluster("a", allocatable={"cpu": "1", "memory": "2"})
-    await world.cluster("b", allocatable={"cpu": "2", "memory": "1"})
-    await world.place("p", best(1, builtin(CPU)))
-    await world.chooses("p", "b")
+async def test_changed_prioritizer_policy_takes_effect(manager: Manager, fleet: HubFleet) -> None:
+    await fleet.cluster("a", allocatable={"cpu": "1", "memory": "2"})
+    await fleet.cluster("b", allocatable={"cpu": "2", "memory": "1"})
+    await fleet.place("p", best(1, builtin(CPU)))
+    await fleet.chooses("p", "b")
     memory = {"scoreCoordinate": {"type": "BuiltIn", "builtIn": MEMORY}, "weight": 1}
-    await world.replace("p", prioritizerPolicy={"mode": "Exact", "configurations": [memory]})
-    await world.chooses("p", "a")
+    await fleet.replace("p", prioritizerPolicy={"mode": "Exact", "configurations": [memory]})
+    await fleet.chooses("p", "a")
 
 
 # What OCM does not have
 
 
-async def test_scores_of_a_calculator(manager: Manager, world: World) -> None:
-    await world.clusters("a", "b")
-    await world.calculated("a", "ResourceRatioCPU", 10)
-    await world.calculated("b", "ResourceRatioCPU", 20)
-    await world.place("p", best(1, builtin("ResourceRatioCPU")))
-    await world.chooses("p", "b")
-    await world.calculated("a", "ResourceRatioCPU", 30)
-    await world.chooses("p", "a")
-    name = f"{world.full('a')}-resourceratiocpu"
-    await world.delete(MANAGED_CLUSTER_SCORES, name, namespace=world.full("a"))
-    await world.chooses("p", "b")
+async def test_scores_of_a_calculator(manager: Manager, fleet: HubFleet) -> None:
+    await fleet.clusters("a", "b")
+    await fleet.calculated("a", "ResourceRatioCPU", 10)
+    await fleet.calculated("b", "ResourceRatioCPU", 20)
+    await fleet.place("p", best(1, builtin("ResourceRatioCPU")))
+    await fleet.chooses("p", "b")
+    await fleet.calculated("a", "ResourceRatioCPU", 30)
+    await fleet.chooses("p", "a")
+    name = f"{fleet.name('a')}-resourceratiocpu"
+    await fleet.delete(MANAGED_CLUSTER_SCORES, name, namespace=fleet.name("a"))
+    await fleet.chooses("p", "b")
 
 
 async def test_a_calculator_that_nobody_has_heard_of_until_it_publishes(
-    manager: Manager, world: World
+    manager: Manager, fleet: HubFleet
 ) -> None:
-    calculator = f"Quiet{world.prefix}"
-    await world.clusters("a", "b")
-    await world.place("p", best(1, builtin(calculator)))
-    await world.eventually(lambda: world.mistake("p") == f":incorrect builtin prioritizer: {calculator}")
-    await world.calculated("b", calculator, 5)
-    await world.chooses("p", "b")
-    assert world.mistake("p") == ""
+    calculator = f"Quiet{fleet.prefix}"
+    await fleet.clusters("a", "b")
+    await fleet.place("p", best(1, builtin(calculator)))
+    await fleet.eventually(lambda: fleet.mistake("p") == f":incorrect builtin prioritizer: {calculator}")
+    await fleet.calculated("b", calculator, 5)
+    await fleet.chooses("p", "b")
+    assert fleet.mistake("p") == ""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from controllers.world import World
+from controllers.hub_fleet import HubFleet
 from fairway.api.meta import Condition
 from fairway.api.placement import GROUP_INDEX_LABEL, GROUP_NAME_LABEL, PLACEMENT_LABEL, PlacementSpec
 from fairway.controllers.manager import Manager
@@ -17,50 +17,50 @@ LABELS = {PLACEMENT_LABEL: "p", GROUP_INDEX_LABEL: "0", GROUP_NAME_LABEL: ""}
 
 
 @pytest.fixture
-async def placed(manager: Manager, world: World) -> None:
+async def placed(manager: Manager, fleet: HubFleet) -> None:
     """The placement ``p`` of ``a`` and ``b``; ``c`` is there, too. What was decided before makes no difference."""
-    await world.clusters("a", "b", "c")
-    await world.place("p", PlacementSpec(numberOfClusters=2, prioritizerPolicy=BY_NAME))
-    await world.chooses("p", "a", "b")
-    await world.settled(manager)
+    await fleet.clusters("a", "b", "c")
+    await fleet.place("p", PlacementSpec(numberOfClusters=2, prioritizerPolicy=BY_NAME))
+    await fleet.chooses("p", "a", "b")
+    await fleet.settled(manager)
 
 
 @pytest.mark.usefixtures("placed")
-async def test_a_decision_that_is_deleted_is_made_again(manager: Manager, world: World) -> None:
-    (old,) = world.decisions("p")
-    await world.delete(PLACEMENT_DECISIONS, "p-decision-1")
-    await world.eventually(
-        lambda: world.chosen("p") == ["a", "b"] and world.decisions("p")[0].metadata.uid != old.metadata.uid
+async def test_a_decision_that_is_deleted_is_made_again(manager: Manager, fleet: HubFleet) -> None:
+    (old,) = fleet.decisions("p")
+    await fleet.delete(PLACEMENT_DECISIONS, "p-decision-1")
+    await fleet.eventually(
+        lambda: fleet.chosen("p") == ["a", "b"] and fleet.decisions("p")[0].metadata.uid != old.metadata.uid
     )
 
 
 @pytest.mark.usefixtures("placed")
-async def test_changed_clusters_of_a_decision_are_repaired(manager: Manager, world: World) -> None:
+async def test_changed_clusters_of_a_decision_are_repaired(manager: Manager, fleet: HubFleet) -> None:
     for words in ("", "c", "a", "ba", "abc", "aab"):
-        await world.after(manager, PLACEMENT_DECISIONS, await world.overwrite("p-decision-1", *words))
-        assert world.chosen("p") == ["a", "b"], words
+        await fleet.after(manager, PLACEMENT_DECISIONS, await fleet.overwrite("p-decision-1", *words))
+        assert fleet.chosen("p") == ["a", "b"], words
 
 
 @pytest.mark.usefixtures("placed")
-async def test_scores_and_reasons_that_somebody_invents(manager: Manager, world: World) -> None:
+async def test_scores_and_reasons_that_somebody_invents(manager: Manager, fleet: HubFleet) -> None:
     invented = [
-        {"clusterName": world.full(word), "reason": "I like it", "score": 12345} for word in ("a", "b")
+        {"clusterName": fleet.name(word), "reason": "I like it", "score": 12345} for word in ("a", "b")
     ]
-    written = await world.edit(
+    written = await fleet.edit(
         PLACEMENT_DECISIONS,
         "p-decision-1",
         {"status": {"decisions": invented}},
-        namespace=world.namespace,
+        namespace=fleet.namespace,
         status=True,
     )
-    await world.after(manager, PLACEMENT_DECISIONS, written)
-    assert 12345 not in world.scores("p").values()
-    assert all(each.reason.startswith("Rank ") for each in world.decisions("p")[0].status.decisions)
+    await fleet.after(manager, PLACEMENT_DECISIONS, written)
+    assert 12345 not in fleet.scores("p").values()
+    assert all(each.reason.startswith("Rank ") for each in fleet.decisions("p")[0].status.decisions)
 
 
 @pytest.mark.usefixtures("placed")
-async def test_changed_labels_of_a_decision_are_repaired(manager: Manager, world: World) -> None:
-    (old,) = world.decisions("p")
+async def test_changed_labels_of_a_decision_are_repaired(manager: Manager, fleet: HubFleet) -> None:
+    (old,) = fleet.decisions("p")
     changed: tuple[dict[str, str | None], ...] = (
         {GROUP_NAME_LABEL: "mine"},
         {GROUP_INDEX_LABEL: "7"},
@@ -71,58 +71,58 @@ async def test_changed_labels_of_a_decision_are_repaired(manager: Manager, world
     )
     for labels in changed:
         body = {"metadata": {"labels": labels}}
-        written = await world.edit(PLACEMENT_DECISIONS, "p-decision-1", body, namespace=world.namespace)
-        await world.after(manager, PLACEMENT_DECISIONS, written)
-        (new,) = world.decisions("p")
+        written = await fleet.edit(PLACEMENT_DECISIONS, "p-decision-1", body, namespace=fleet.namespace)
+        await fleet.after(manager, PLACEMENT_DECISIONS, written)
+        (new,) = fleet.decisions("p")
         assert new.metadata.labels == LABELS, labels
         assert new.metadata.uid == old.metadata.uid
-        assert world.chosen("p") == ["a", "b"]
+        assert fleet.chosen("p") == ["a", "b"]
 
 
 @pytest.mark.both_hubs
 @pytest.mark.usefixtures("placed")
-async def test_changed_owners_of_a_decision_are_repaired(manager: Manager, world: World) -> None:
+async def test_changed_owners_of_a_decision_are_repaired(manager: Manager, fleet: HubFleet) -> None:
     """The placement is owner again; others may be, too, unless they claim control."""
-    placement = world.placement("p")
+    placement = fleet.placement("p")
     assert placement is not None
     owners = [
-        {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": f"{world.prefix}-1"},
+        {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": f"{fleet.prefix}-1"},
         {
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "name": "y",
-            "uid": f"{world.prefix}-2",
+            "uid": f"{fleet.prefix}-2",
             "controller": True,
         },
     ]
-    written = await world.edit(
+    written = await fleet.edit(
         PLACEMENT_DECISIONS,
         "p-decision-1",
         {"metadata": {"ownerReferences": owners, "finalizers": ["fairway.dev/keep"]}},
-        namespace=world.namespace,
+        namespace=fleet.namespace,
     )
-    await world.after(manager, PLACEMENT_DECISIONS, written)
-    (new,) = world.decisions("p")
+    await fleet.after(manager, PLACEMENT_DECISIONS, written)
+    (new,) = fleet.decisions("p")
     in_control = [each.name for each in new.metadata.ownerReferences if each.controller]
-    await world.edit(
+    await fleet.edit(
         PLACEMENT_DECISIONS,
         "p-decision-1",
         {"metadata": {"finalizers": None}},
-        namespace=world.namespace,
+        namespace=fleet.namespace,
     )
     assert in_control == ["p"]
 
 
 @pytest.mark.both_hubs
 @pytest.mark.usefixtures("placed")
-async def test_what_is_none_of_ours_stays(manager: Manager, world: World) -> None:
+async def test_what_is_none_of_ours_stays(manager: Manager, fleet: HubFleet) -> None:
     """Annotations and finalizers of decisions and placements, and conditions of other types."""
     mine = {"annotations": {"example.com/mine": "yes"}, "finalizers": ["example.com/mine"]}
-    await world.edit(PLACEMENT_DECISIONS, "p-decision-1", {"metadata": mine}, namespace=world.namespace)
+    await fleet.edit(PLACEMENT_DECISIONS, "p-decision-1", {"metadata": mine}, namespace=fleet.namespace)
     own = {**mine, "labels": {"example.com/mine": "yes"}}
-    await world.edit(PLACEMENTS, "p", {"metadata": own}, namespace=world.namespace)
+    await fleet.edit(PLACEMENTS, "p", {"metadata": own}, namespace=fleet.namespace)
     other = Condition(type="Other", status="True", reason="Mine", message="stays")
-    known = [*world.status("p").conditions, other]
+    known = [*fleet.status("p").conditions, other]
     conditions = [
         {
             "type": each.type,
@@ -133,12 +133,12 @@ async def test_what_is_none_of_ours_stays(manager: Manager, world: World) -> Non
         }
         for each in known
     ]
-    await world.edit(
-        PLACEMENTS, "p", {"status": {"conditions": conditions}}, namespace=world.namespace, status=True
+    await fleet.edit(
+        PLACEMENTS, "p", {"status": {"conditions": conditions}}, namespace=fleet.namespace, status=True
     )
-    await world.replace("p", numberOfClusters=1)
-    await world.chooses("p", "a")
-    decision, placement = world.decisions("p")[0], world.placement("p")
+    await fleet.replace("p", numberOfClusters=1)
+    await fleet.chooses("p", "a")
+    decision, placement = fleet.decisions("p")[0], fleet.placement("p")
     assert placement is not None
     assert {each.type for each in placement.status.conditions} >= {MISCONFIGURED, SATISFIED, "Other"}
     for meta in (decision.metadata, placement.metadata):
@@ -146,17 +146,17 @@ async def test_what_is_none_of_ours_stays(manager: Manager, world: World) -> Non
         assert meta.finalizers == ("example.com/mine",)
     assert placement.metadata.labels == {"example.com/mine": "yes"}
     for resource, name in ((PLACEMENT_DECISIONS, "p-decision-1"), (PLACEMENTS, "p")):
-        await world.client.request(
+        await fleet.client.request(
             "PATCH",
-            resource.path(namespace=world.namespace, name=name),
+            resource.path(namespace=fleet.namespace, name=name),
             body={"metadata": {"finalizers": None}},
             content_type="application/merge-patch+json",
         )
 
 
 @pytest.mark.usefixtures("placed")
-async def test_changed_status_of_a_placement_is_repaired(manager: Manager, world: World) -> None:
-    right = world.status("p")
+async def test_changed_status_of_a_placement_is_repaired(manager: Manager, fleet: HubFleet) -> None:
+    right = fleet.status("p")
     changed: tuple[dict[str, object], ...] = (
         {"numberOfSelectedClusters": 99},
         {"decisionGroups": []},
@@ -164,18 +164,18 @@ async def test_changed_status_of_a_placement_is_repaired(manager: Manager, world
         {"conditions": []},
     )
     for status in changed:
-        written = await world.edit(
-            PLACEMENTS, "p", {"status": status}, namespace=world.namespace, status=True
+        written = await fleet.edit(
+            PLACEMENTS, "p", {"status": status}, namespace=fleet.namespace, status=True
         )
-        await world.after(manager, PLACEMENTS, written)
-        now = world.status("p")
+        await fleet.after(manager, PLACEMENTS, written)
+        now = fleet.status("p")
         assert (now.numberOfSelectedClusters, now.decisionGroups) == (2, right.decisionGroups), status
-        assert world.condition("p") == ("True", "AllDecisionsScheduled", "All cluster decisions scheduled")
-        assert world.condition("p", MISCONFIGURED)[0] == "False"
+        assert fleet.condition("p") == ("True", "AllDecisionsScheduled", "All cluster decisions scheduled")
+        assert fleet.condition("p", MISCONFIGURED)[0] == "False"
 
 
 @pytest.mark.usefixtures("placed")
-async def test_a_condition_that_somebody_turns_round(manager: Manager, world: World) -> None:
+async def test_a_condition_that_somebody_turns_round(manager: Manager, fleet: HubFleet) -> None:
     wrong = {
         "type": SATISFIED,
         "status": "False",
@@ -183,11 +183,11 @@ async def test_a_condition_that_somebody_turns_round(manager: Manager, world: Wo
         "message": "so they say",
         "lastTransitionTime": "2026-01-01T00:00:00Z",
     }
-    written = await world.edit(
-        PLACEMENTS, "p", {"status": {"conditions": [wrong]}}, namespace=world.namespace, status=True
+    written = await fleet.edit(
+        PLACEMENTS, "p", {"status": {"conditions": [wrong]}}, namespace=fleet.namespace, status=True
     )
-    await world.after(manager, PLACEMENTS, written)
-    assert world.condition("p") == ("True", "AllDecisionsScheduled", "All cluster decisions scheduled")
+    await fleet.after(manager, PLACEMENTS, written)
+    assert fleet.condition("p") == ("True", "AllDecisionsScheduled", "All cluster decisions scheduled")
 
 
 # Decisions that nobody made for this placement
@@ -195,69 +195,69 @@ async def test_a_condition_that_somebody_turns_round(manager: Manager, world: Wo
 
 @pytest.mark.usefixtures("placed")
 async def test_a_foreign_decision_with_the_placements_label_is_deleted(
-    manager: Manager, world: World
+    manager: Manager, fleet: HubFleet
 ) -> None:
-    await world.hold("foreign", "c")
+    await fleet.hold("foreign", "c")
     claimed = {"metadata": {"labels": {PLACEMENT_LABEL: "p"}}}
-    await world.edit(PLACEMENT_DECISIONS, "foreign", claimed, namespace=world.namespace)
-    await world.eventually(lambda: world.decision("foreign") is None)
-    assert world.chosen("p") == ["a", "b"]
-    await world.eventually(
+    await fleet.edit(PLACEMENT_DECISIONS, "foreign", claimed, namespace=fleet.namespace)
+    await fleet.eventually(lambda: fleet.decision("foreign") is None)
+    assert fleet.chosen("p") == ["a", "b"]
+    await fleet.eventually(
         lambda: (
-            [each.note for each in world.events("DecisionDelete")]
-            == [f"Decision foreign is deleted with placement p in namespace {world.namespace}"]
+            [each.note for each in fleet.events("DecisionDelete")]
+            == [f"Decision foreign is deleted with placement p in namespace {fleet.namespace}"]
         )
     )
 
 
 @pytest.mark.usefixtures("placed")
-async def test_a_foreign_decision_without_it_is_left_alone(manager: Manager, world: World) -> None:
-    held = await world.hold("foreign", "c")
-    await world.after(manager, PLACEMENT_DECISIONS, held)
-    found = world.decision("foreign")
+async def test_a_foreign_decision_without_it_is_left_alone(manager: Manager, fleet: HubFleet) -> None:
+    held = await fleet.hold("foreign", "c")
+    await fleet.after(manager, PLACEMENT_DECISIONS, held)
+    found = fleet.decision("foreign")
     assert found is not None
     assert found.metadata.resourceVersion == held.metadata.resourceVersion
 
 
 @pytest.mark.both_hubs
-async def test_a_page_whose_name_is_taken(manager: Manager, world: World) -> None:
+async def test_a_page_whose_name_is_taken(manager: Manager, fleet: HubFleet) -> None:
     """It becomes the placement's; its clusters are right before anybody finds it by its label."""
-    await world.clusters("a", "b")
-    taken = await world.hold("p-decision-1", "b")
-    await world.after(manager, PLACEMENT_DECISIONS, taken)
-    await world.place("p", PlacementSpec(numberOfClusters=1))
-    await world.chooses("p", "a")
-    (page,) = world.decisions("p")
+    await fleet.clusters("a", "b")
+    taken = await fleet.hold("p-decision-1", "b")
+    await fleet.after(manager, PLACEMENT_DECISIONS, taken)
+    await fleet.place("p", PlacementSpec(numberOfClusters=1))
+    await fleet.chooses("p", "a")
+    (page,) = fleet.decisions("p")
     assert page.metadata.uid == taken.metadata.uid
     assert page.metadata.labels == LABELS
     assert [each.name for each in page.metadata.ownerReferences if each.controller] == ["p"]
 
 
-async def test_two_placements_that_want_the_same_name(manager: Manager, world: World) -> None:
+async def test_two_placements_that_want_the_same_name(manager: Manager, fleet: HubFleet) -> None:
     """``p-decision-1`` is a page of ``p``; a placement of that name has pages of its own."""
-    await world.clusters("a")
-    await world.place("p")
-    await world.place("p-decision-1")
-    await world.chooses("p", "a")
-    await world.chooses("p-decision-1", "a")
-    assert set(world.pages("p-decision-1")) == {"p-decision-1-decision-1"}
+    await fleet.clusters("a")
+    await fleet.place("p")
+    await fleet.place("p-decision-1")
+    await fleet.chooses("p", "a")
+    await fleet.chooses("p-decision-1", "a")
+    assert set(fleet.pages("p-decision-1")) == {"p-decision-1-decision-1"}
 
 
 @pytest.mark.both_hubs
 @pytest.mark.usefixtures("placed")
-async def test_all_damages_at_once_are_repaired(manager: Manager, world: World) -> None:
-    await world.edit(
+async def test_all_damages_at_once_are_repaired(manager: Manager, fleet: HubFleet) -> None:
+    await fleet.edit(
         PLACEMENT_DECISIONS,
         "p-decision-1",
         {"metadata": {"labels": {PLACEMENT_LABEL: None}}},
-        namespace=world.namespace,
+        namespace=fleet.namespace,
     )
-    await world.overwrite("p-decision-1", "c")
-    await world.delete(MANAGED_CLUSTERS, world.full("a"))
-    await world.hold("foreign", "c")
+    await fleet.overwrite("p-decision-1", "c")
+    await fleet.delete(MANAGED_CLUSTERS, fleet.name("a"))
+    await fleet.hold("foreign", "c")
     claimed = {"metadata": {"labels": {PLACEMENT_LABEL: "p"}}}
-    await world.edit(PLACEMENT_DECISIONS, "foreign", claimed, namespace=world.namespace)
-    await world.edit(PLACEMENTS, "p", {"status": {"conditions": []}}, namespace=world.namespace, status=True)
-    await world.chooses("p", "b", "c")
-    await world.eventually(lambda: set(world.pages("p")) == {"p-decision-1"})
-    await world.eventually(lambda: world.reason("p") == "AllDecisionsScheduled")
+    await fleet.edit(PLACEMENT_DECISIONS, "foreign", claimed, namespace=fleet.namespace)
+    await fleet.edit(PLACEMENTS, "p", {"status": {"conditions": []}}, namespace=fleet.namespace, status=True)
+    await fleet.chooses("p", "b", "c")
+    await fleet.eventually(lambda: set(fleet.pages("p")) == {"p-decision-1"})
+    await fleet.eventually(lambda: fleet.reason("p") == "AllDecisionsScheduled")

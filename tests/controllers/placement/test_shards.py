@@ -7,7 +7,7 @@ import pytest
 
 from controllers.conftest import ALONE, Start
 from controllers.figures import writes
-from controllers.world import World
+from controllers.hub_fleet import HubFleet
 from fairway.api.placement import PlacementSpec
 from fairway.controllers.placement.shard import Shard
 from fairway.kube import MANAGED_CLUSTERS, PLACEMENT_DECISIONS
@@ -19,28 +19,30 @@ SHARDS = [Shard(index=index, count=COUNT) for index in range(COUNT)]
 
 
 @pytest.fixture
-async def rooms(world: World) -> list[str]:
+async def rooms(fleet: HubFleet) -> list[str]:
     """A namespace of each shard, with the set bound to it."""
     found: list[str] = []
     for shard in SHARDS:
-        word = next(word for number in range(1000) if shard.has(world.full(word := f"room{number}")))
-        room = await world.room(word)
-        await world.bind("s", namespace=room)
+        word = next(word for number in range(1000) if shard.has(fleet.name(word := f"room{number}")))
+        room = await fleet.create_namespace(word)
+        await fleet.bind("s", namespace=room)
         found.append(room)
     return found
 
 
-async def test_everyone_writes_his_own_and_counts_all(start: Start, world: World, rooms: list[str]) -> None:
-    await world.clusters(*"abcd")
+async def test_everyone_writes_his_own_and_counts_all(
+    start: Start, fleet: HubFleet, rooms: list[str]
+) -> None:
+    await fleet.clusters(*"abcd")
     async with AsyncExitStack() as stack:
         managers = [await stack.enter_async_context(start(replace(ALONE, shard=shard))) for shard in SHARDS]
         chosen: list[str] = []
         for number in range(4):
             room, name = rooms[number % COUNT], f"p{number}"
-            await world.place(name, PlacementSpec(numberOfClusters=1), namespace=room)
-            chosen += await _decided(world, name, room)
+            await fleet.place(name, PlacementSpec(numberOfClusters=1), namespace=room)
+            chosen += await _decided(fleet, name, room)
             for manager in managers:  # a shard counts what another has decided once it has heard of it
-                await world.after(manager, PLACEMENT_DECISIONS, world.decisions(name, namespace=room)[0])
+                await fleet.after(manager, PLACEMENT_DECISIONS, fleet.decisions(name, namespace=room)[0])
         assert chosen == list("abcd"), "Balance counts the decisions of all shards"
         for manager in managers:
             assert writes(manager) == {
@@ -50,43 +52,45 @@ async def test_everyone_writes_his_own_and_counts_all(start: Start, world: World
             }
 
 
-async def test_both_react_to_the_same_change(start: Start, world: World, rooms: list[str]) -> None:
-    await world.clusters("a")
+async def test_both_react_to_the_same_change(start: Start, fleet: HubFleet, rooms: list[str]) -> None:
+    await fleet.clusters("a")
     async with start(replace(ALONE, shard=SHARDS[0])), start(replace(ALONE, shard=SHARDS[1])):
         for room in rooms:
-            await world.place("p", namespace=room)
-            await world.chooses("p", "a", namespace=room)
-        await world.clusters("b")
+            await fleet.place("p", namespace=room)
+            await fleet.chooses("p", "a", namespace=room)
+        await fleet.clusters("b")
         for room in rooms:
-            await world.chooses("p", "a", "b", namespace=room)
+            await fleet.chooses("p", "a", "b", namespace=room)
 
 
-async def test_a_shard_without_its_process_waits(start: Start, world: World, rooms: list[str]) -> None:
+async def test_a_shard_without_its_process_waits(start: Start, fleet: HubFleet, rooms: list[str]) -> None:
     """Nobody else takes what is not his."""
     async with start(replace(ALONE, shard=SHARDS[0])) as first:
-        await world.after(first, MANAGED_CLUSTERS, await world.cluster("a"))
+        await fleet.after(first, MANAGED_CLUSTERS, await fleet.cluster("a"))
         for room in rooms:
-            await world.place("p", namespace=room)
-        await world.chooses("p", "a", namespace=rooms[0])
+            await fleet.place("p", namespace=room)
+        await fleet.chooses("p", "a", namespace=rooms[0])
         await first.quiet()
-        assert world.decisions("p", namespace=rooms[1]) == []
+        assert fleet.decisions("p", namespace=rooms[1]) == []
         async with start(replace(ALONE, shard=SHARDS[1])):
-            await world.chooses("p", "a", namespace=rooms[1])
+            await fleet.chooses("p", "a", namespace=rooms[1])
 
 
-async def test_one_that_takes_over_all_changes_nothing(start: Start, world: World, rooms: list[str]) -> None:
-    await world.clusters("a", "b")
+async def test_one_that_takes_over_all_changes_nothing(
+    start: Start, fleet: HubFleet, rooms: list[str]
+) -> None:
+    await fleet.clusters("a", "b")
     async with AsyncExitStack() as stack:
         for shard in SHARDS:
             await stack.enter_async_context(start(replace(ALONE, shard=shard)))
         for room in rooms:
-            await world.place("p", namespace=room)
-            await world.chooses("p", "a", "b", namespace=room)
-    before = await world.versions()
+            await fleet.place("p", namespace=room)
+            await fleet.chooses("p", "a", "b", namespace=room)
+    before = await fleet.versions()
     async with start() as manager:
-        await world.settled(manager)
+        await fleet.settled(manager)
         assert not writes(manager)
-    assert await world.versions() == before
+    assert await fleet.versions() == before
 
 
 def test_every_namespace_is_in_exactly_one_shard() -> None:
@@ -95,7 +99,7 @@ def test_every_namespace_is_in_exactly_one_shard() -> None:
         assert sum(shard.has(f"namespace-{number}") for shard in shards) == 1
 
 
-async def _decided(world: World, name: str, room: str) -> list[str]:
-    await world.eventually(lambda: bool(world.reason(name, namespace=room)))
-    await world.eventually(lambda: bool(world.chosen(name, namespace=room)))
-    return world.chosen(name, namespace=room)
+async def _decided(fleet: HubFleet, name: str, room: str) -> list[str]:
+    await fleet.eventually(lambda: bool(fleet.reason(name, namespace=room)))
+    await fleet.eventually(lambda: bool(fleet.chosen(name, namespace=room)))
+    return fleet.chosen(name, namespace=room)

@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 
 from clocks import ManualClock
+from controllers.hub_fleet import HubFleet
 from controllers.hubs import HubUnderTest
 from controllers.running import RunningController, at_work
 from controllers.settling import DEADLINE
-from controllers.world import World
 from fairway.api.cluster import ManagedCluster, Taint
 from fairway.api.event import Event
 from fairway.api.meta import Condition, find_condition, format_time
@@ -36,13 +36,13 @@ class RecoveryHarness:
     """``clock`` advances only by ``passes``, which also renews all scores."""
 
     def __init__(
-        self, world: World, running: RunningController, clock: ManualClock, *, calculator: str = ""
+        self, fleet: HubFleet, running: RunningController, clock: ManualClock, *, calculator: str = ""
     ) -> None:
-        self.world, self.running, self.clock, self._calculator = world, running, clock, calculator
+        self.fleet, self.running, self.clock, self._calculator = fleet, running, clock, calculator
         self._health: dict[str, int] = {}
 
     async def clusters(self, *words: str, health: int = WELL) -> None:
-        await self.world.clusters(*words)
+        await self.fleet.clusters(*words)
         for word in words:
             await self._publish(word, health)
         await self.running.settled()
@@ -57,17 +57,17 @@ class RecoveryHarness:
         if self._calculator:
             await self.running.told(MANAGED_CLUSTER_SCORES, await self._calculate(word, health))
             return
-        score = await self.world.score(
+        score = await self.fleet.score(
             word, {"health": health}, resource="health-score", valid_until=self.clock.wall() + VALID
         )
         await self.running.told(ADD_ON_PLACEMENT_SCORES, score, fields="metadata.name=health-score")
 
     async def _calculate(self, word: str, health: int) -> ManagedClusterScore:
-        cluster = await self.world.room(word)
+        cluster = await self.fleet.create_namespace(word)
         name = managed_cluster_score_name(cluster=cluster, calculator=self._calculator)
         with suppress(AlreadyExists):
             body = {"metadata": {"name": name}}
-            await self.world.client.create(MANAGED_CLUSTER_SCORES, body, namespace=cluster)
+            await self.fleet.client.create(MANAGED_CLUSTER_SCORES, body, namespace=cluster)
         moment = format_time(self.clock.wall())
         condition = {
             "type": "ManagedClusterScoreUpdated",
@@ -78,7 +78,7 @@ class RecoveryHarness:
             "lastUpdateTime": moment,
         }
         status = {"status": {"conditions": [condition], "score": health}}
-        return await self.world.edit(MANAGED_CLUSTER_SCORES, name, status, namespace=cluster, status=True)
+        return await self.fleet.edit(MANAGED_CLUSTER_SCORES, name, status, namespace=cluster, status=True)
 
     async def passes(self, seconds: float) -> None:
         """Advance in steps shorter than the validity of scores."""
@@ -91,16 +91,16 @@ class RecoveryHarness:
             await self.running.settled()
 
     async def cluster(self, word: str) -> ManagedCluster:
-        return await self.world.client.get(MANAGED_CLUSTERS, self.world.full(word))
+        return await self.fleet.client.get(MANAGED_CLUSTERS, self.fleet.name(word))
 
     async def taints(self, word: str) -> list[Taint]:
         return list((await self.cluster(word)).spec.taints)
 
     async def tainted(self) -> list[str]:
         """The words of the clusters that bear the taint."""
-        there = (await self.world.client.list(MANAGED_CLUSTERS)).items
+        there = (await self.fleet.client.list(MANAGED_CLUSTERS)).items
         return sorted(
-            self.world.word(each.metadata.name)
+            self.fleet.short(each.metadata.name)
             for each in there
             if any(taint.key == KEY for taint in each.spec.taints)
         )
@@ -114,10 +114,10 @@ class RecoveryHarness:
 
     async def event(self, word: str, reason: str) -> Event:
         """As soon as there is one."""
-        name = self.world.full(word)
+        name = self.fleet.name(word)
         async with (
             asyncio.timeout(DEADLINE),
-            Informer(self.world.client, EVENTS, namespace="default") as all_,
+            Informer(self.fleet.client, EVENTS, namespace="default") as all_,
         ):
             async for _ in all_.changes():
                 for each in all_.store.values():
@@ -127,13 +127,17 @@ class RecoveryHarness:
 
     async def override(self, word: str, value: str | None) -> None:
         body = {"metadata": {"annotations": {"fairway.dev/recovery": value}}}
-        written = await self.world.edit(MANAGED_CLUSTERS, self.world.full(word), body)
+        written = await self.fleet.edit(MANAGED_CLUSTERS, self.fleet.name(word), body)
         await self.running.caught_up(MANAGED_CLUSTERS, written)
 
 
 @asynccontextmanager
 async def harness(
-    hub: HubUnderTest, world: World, *, policy: RecoveryPolicy | None = None, clock: ManualClock | None = None
+    hub: HubUnderTest,
+    fleet: HubFleet,
+    *,
+    policy: RecoveryPolicy | None = None,
+    clock: ManualClock | None = None,
 ) -> AsyncIterator[RecoveryHarness]:
     clock, policy = clock or ManualClock(), policy or RecoveryPolicy()
 
@@ -142,4 +146,4 @@ async def harness(
 
     async with at_work(hub, make, rules=RULES) as running:
         calculator = "" if policy.health.resource else policy.health.score
-        yield RecoveryHarness(world, running, clock, calculator=calculator)
+        yield RecoveryHarness(fleet, running, clock, calculator=calculator)

@@ -7,10 +7,10 @@ import pytest
 
 from clocks import ManualClock
 from controllers.conftest import Start
+from controllers.hub_fleet import HubFleet
 from controllers.hubs import HubUnderTest
 from controllers.recovery.harness import SICK, SO_SO, WELL, RecoveryHarness, harness
 from controllers.running import RunningController
-from controllers.world import World
 from fairway.api.cluster import Taint
 from fairway.api.placement import PlacementSpec, Toleration
 from fairway.api.score import AddOnPlacementScore
@@ -37,28 +37,28 @@ ROOMY = RecoveryPolicy(fleet=Budget(percent=100), per_set=Budget(percent=100))
 
 
 @pytest.fixture
-async def here(hub: HubUnderTest, world: World) -> AsyncIterator[RecoveryHarness]:
+async def here(hub: HubUnderTest, fleet: HubFleet) -> AsyncIterator[RecoveryHarness]:
     """With the default policy."""
-    async with harness(hub, world) as opened:
+    async with harness(hub, fleet) as opened:
         yield opened
 
 
 @pytest.mark.both_hubs
 async def test_placement_leaves_an_unhealthy_cluster_and_returns_after_recovery_dwell(
-    here: RecoveryHarness, manager: Manager, world: World
+    here: RecoveryHarness, manager: Manager, fleet: HubFleet
 ) -> None:
     await here.clusters("a", "b", "c")
-    await world.place("p")
-    await world.place("tolerant", PlacementSpec(tolerations=(Toleration(key=KEY, operator="Exists"),)))
-    await world.chooses("p", "a", "b", "c")
-    await world.chooses("tolerant", "a", "b", "c")
+    await fleet.place("p")
+    await fleet.place("tolerant", PlacementSpec(tolerations=(Toleration(key=KEY, operator="Exists"),)))
+    await fleet.chooses("p", "a", "b", "c")
+    await fleet.chooses("tolerant", "a", "b", "c")
     await here.publish("a", SICK)
     await here.passes(299)
     assert await here.tainted() == []
     assert await here.reason("a") == ""
     await here.passes(1)
-    await world.chooses("p", "b", "c")
-    assert world.chosen("tolerant") == ["a", "b", "c"]
+    await fleet.chooses("p", "b", "c")
+    assert fleet.chosen("tolerant") == ["a", "b", "c"]
     (taint,) = await here.taints("a")
     assert (taint.value, taint.effect, taint.timeAdded) == (LOW, "NoSelect", here.clock.wall())
     said = await here.condition("a")
@@ -78,7 +78,7 @@ async def test_placement_leaves_an_unhealthy_cluster_and_returns_after_recovery_
     await here.passes(899)
     assert await here.tainted() == ["a"]
     await here.passes(1)
-    await world.chooses("p", "a", "b", "c")
+    await fleet.chooses("p", "a", "b", "c")
     said = await here.condition("a")
     assert said is not None
     assert (said.status, said.reason) == ("True", RECOVERED)
@@ -108,9 +108,11 @@ async def test_short_health_changes_are_ignored(here: RecoveryHarness) -> None:
     assert await here.tainted() == ["a"]
 
 
-async def test_least_healthy_clusters_are_tainted_within_the_budget(hub: HubUnderTest, world: World) -> None:
+async def test_least_healthy_clusters_are_tainted_within_the_budget(
+    hub: HubUnderTest, fleet: HubFleet
+) -> None:
     policy = replace(ROOMY, fleet=Budget(percent=20))
-    async with harness(hub, world, policy=policy) as here:
+    async with harness(hub, fleet, policy=policy) as here:
         await here.clusters("a", "b", "c", "d", "e", "f", "g", "h")
         await here.publish("a", SICK)
         await here.publish("b", SICK - 10)
@@ -135,12 +137,12 @@ async def test_least_healthy_clusters_are_tainted_within_the_budget(hub: HubUnde
 
 
 @EMBEDDED
-async def test_each_cluster_set_has_its_own_budget(hub: HubUnderTest, world: World) -> None:
-    await world.cluster_set("other")
-    async with harness(hub, world, policy=replace(ROOMY, per_set=Budget(percent=50))) as here:
+async def test_each_cluster_set_has_its_own_budget(hub: HubUnderTest, fleet: HubFleet) -> None:
+    await fleet.cluster_set("other")
+    async with harness(hub, fleet, policy=replace(ROOMY, per_set=Budget(percent=50))) as here:
         await here.clusters("a", "b", "c")
         for word in ("x", "y"):
-            await world.cluster(word, member_of="other")
+            await fleet.cluster(word, member_of="other")
             await here.publish(word, WELL)
         await here.publish("a", SICK)
         await here.passes(700)
@@ -149,7 +151,7 @@ async def test_each_cluster_set_has_its_own_budget(hub: HubUnderTest, world: Wor
         assert await here.tainted() == ["a"]
         said = await here.condition("b")
         assert said is not None
-        assert f"tainted clusters in cluster set {world.full('s')} is used up" in said.message
+        assert f"tainted clusters in cluster set {fleet.name('s')} is used up" in said.message
         await here.passes(400)
         await here.publish("y", SICK)
         await here.passes(300)
@@ -157,12 +159,12 @@ async def test_each_cluster_set_has_its_own_budget(hub: HubUnderTest, world: Wor
 
 
 @EMBEDDED
-async def test_last_available_cluster_is_not_tainted(hub: HubUnderTest, world: World) -> None:
+async def test_last_available_cluster_is_not_tainted(hub: HubUnderTest, fleet: HubFleet) -> None:
     away = Taint(key="cluster.open-cluster-management.io/unreachable", effect="NoSelect")
-    async with harness(hub, world, policy=ROOMY) as here:
+    async with harness(hub, fleet, policy=ROOMY) as here:
         await here.clusters("a", "b", "c")
         for word in ("b", "c"):
-            written = await world.change_cluster(word, taints=(away,))
+            written = await fleet.change_cluster(word, taints=(away,))
             await here.running.caught_up(MANAGED_CLUSTERS, written)
         await here.publish("a", SICK)
         await here.passes(300)
@@ -173,7 +175,7 @@ async def test_last_available_cluster_is_not_tainted(hub: HubUnderTest, world: W
             OVER_BUDGET,
             "no other cluster of the fleet is available",
         )
-        written = await world.change_cluster("b", taints=())
+        written = await fleet.change_cluster("b", taints=())
         await here.running.caught_up(MANAGED_CLUSTERS, written)
         assert await here.tainted() == ["a"]
 
@@ -195,22 +197,22 @@ async def test_invalid_recovery_annotation_is_reported(
 
 
 @EMBEDDED
-async def test_only_cluster_of_a_set_is_not_tainted(hub: HubUnderTest, world: World) -> None:
-    await world.cluster_set("other")
-    async with harness(hub, world, policy=ROOMY) as here:
+async def test_only_cluster_of_a_set_is_not_tainted(hub: HubUnderTest, fleet: HubFleet) -> None:
+    await fleet.cluster_set("other")
+    async with harness(hub, fleet, policy=ROOMY) as here:
         await here.clusters("a", "b", "c")
-        await world.cluster("x", member_of="other")
+        await fleet.cluster("x", member_of="other")
         await here.publish("x", SICK)
         await here.passes(300)
         assert await here.tainted() == []
         said = await here.condition("x")
         assert said is not None
-        assert said.message.endswith(f"it is the only cluster of cluster set {world.full('other')}")
+        assert said.message.endswith(f"it is the only cluster of cluster set {fleet.name('other')}")
 
 
 @EMBEDDED
-async def test_failing_health_provider_taints_no_cluster(hub: HubUnderTest, world: World) -> None:
-    async with harness(hub, world, policy=ROOMY) as here:
+async def test_failing_health_provider_taints_no_cluster(hub: HubUnderTest, fleet: HubFleet) -> None:
+    async with harness(hub, fleet, policy=ROOMY) as here:
         await here.clusters("a", "b", "c", "d")
         for word in ("a", "b", "c"):
             await here.publish(word, -100)
@@ -228,14 +230,14 @@ async def test_failing_health_provider_taints_no_cluster(hub: HubUnderTest, worl
 
 
 @pytest.mark.both_hubs
-async def test_foreign_taints_stay_unchanged(here: RecoveryHarness, world: World) -> None:
+async def test_foreign_taints_stay_unchanged(here: RecoveryHarness, fleet: HubFleet) -> None:
     moment = here.clock.wall()
     others = [
         Taint(key="gpu", value="only", effect="NoSelect", timeAdded=moment),
         Taint(key=KEY, value="by hand", effect="NoSelect", timeAdded=moment),
         Taint(key=KEY, value=LOW, effect="PreferNoSelect", timeAdded=moment),
     ]
-    await world.cluster("a", taints=others)
+    await fleet.cluster("a", taints=others)
     await here.clusters("b", "c")
     await here.publish("a", SICK)
     await here.passes(300)
@@ -247,7 +249,7 @@ async def test_foreign_taints_stay_unchanged(here: RecoveryHarness, world: World
     assert await here.taints("a") == others
 
 
-async def test_exempt_cluster_is_not_tainted(here: RecoveryHarness, world: World) -> None:
+async def test_exempt_cluster_is_not_tainted(here: RecoveryHarness, fleet: HubFleet) -> None:
     await here.clusters("a", "b")
     await here.override("a", "off")
     await here.publish("a", SICK)
@@ -265,12 +267,12 @@ async def test_exempt_cluster_is_not_tainted(here: RecoveryHarness, world: World
 
 
 @EMBEDDED
-async def test_removed_taint_returns_after_the_full_dwell(here: RecoveryHarness, world: World) -> None:
+async def test_removed_taint_returns_after_the_full_dwell(here: RecoveryHarness, fleet: HubFleet) -> None:
     await here.clusters("a", "b")
     await here.publish("a", SICK)
     await here.passes(300)
     assert await here.tainted() == ["a"]
-    written = await world.change_cluster("a", taints=())
+    written = await fleet.change_cluster("a", taints=())
     await here.running.caught_up(MANAGED_CLUSTERS, written)
     await here.passes(299)
     assert await here.tainted() == []
@@ -281,14 +283,14 @@ async def test_removed_taint_returns_after_the_full_dwell(here: RecoveryHarness,
 
 
 @EMBEDDED
-async def test_new_process_keeps_taints_and_restarts_dwell_times(hub: HubUnderTest, world: World) -> None:
-    async with harness(hub, world) as here:
+async def test_new_process_keeps_taints_and_restarts_dwell_times(hub: HubUnderTest, fleet: HubFleet) -> None:
+    async with harness(hub, fleet) as here:
         await here.clusters("a", "b", "c")
         await here.publish("a", SICK)
         await here.passes(300)
         await here.publish("b", SICK)
         await here.passes(299)
-    async with harness(hub, world, clock=here.clock) as anew:
+    async with harness(hub, fleet, clock=here.clock) as anew:
         await anew.publish("c", WELL)
         await anew.publish("a", WELL)
         await anew.publish("b", SICK)
@@ -301,17 +303,17 @@ async def test_new_process_keeps_taints_and_restarts_dwell_times(hub: HubUnderTe
 
 @EMBEDDED
 @pytest.mark.parametrize("missing", ["ignore", UNHEALTHY])
-async def test_expired_health_counts_as_missing(hub: HubUnderTest, world: World, missing: str) -> None:
-    async with harness(hub, world, policy=RecoveryPolicy(missing=missing)) as here:
+async def test_expired_health_counts_as_missing(hub: HubUnderTest, fleet: HubFleet, missing: str) -> None:
+    async with harness(hub, fleet, policy=RecoveryPolicy(missing=missing)) as here:
         await here.clusters("a", "b", "c")
         await here.publish("a", SICK)
         here._health.pop("a")
         await here.passes(179)
         await here.passes(1)  # its score has run out now; the others' were renewed
-        written = await world.change_cluster("a", labels={"touched": "now"})
+        written = await fleet.change_cluster("a", labels={"touched": "now"})
         await here.running.caught_up(MANAGED_CLUSTERS, written)
         await here.passes(900)
-        written = await world.change_cluster("a", labels={"touched": "again"})
+        written = await fleet.change_cluster("a", labels={"touched": "again"})
         await here.running.caught_up(MANAGED_CLUSTERS, written)
         assert await here.tainted() == (["a"] if missing == UNHEALTHY else [])
         if missing == UNHEALTHY:
@@ -320,41 +322,41 @@ async def test_expired_health_counts_as_missing(hub: HubUnderTest, world: World,
 
 @EMBEDDED
 @pytest.mark.parametrize("missing", ["ignore", UNHEALTHY])
-async def test_silenced_score_is_not_health(hub: HubUnderTest, world: World, missing: str) -> None:
+async def test_silenced_score_is_not_health(hub: HubUnderTest, fleet: HubFleet, missing: str) -> None:
     """The replacement value is for consumers that ignore validUntil; the health itself is unknown."""
-    async with harness(hub, world, policy=RecoveryPolicy(missing=missing)) as here:
+    async with harness(hub, fleet, policy=RecoveryPolicy(missing=missing)) as here:
         await here.clusters("a", "b", "c")
         here._health.pop("a")
-        resource, namespace = "health-score", world.full("a")
-        said = await world.client.get(ADD_ON_PLACEMENT_SCORES, resource, namespace=namespace)
+        resource, namespace = "health-score", fleet.name("a")
+        said = await fleet.client.get(ADD_ON_PLACEMENT_SCORES, resource, namespace=namespace)
         status = silenced(said, Silencing(), reason="ScoreExpired", since=here.clock.wall(), clock=here.clock)
-        marked = await world.edit(
+        marked = await fleet.edit(
             ADD_ON_PLACEMENT_SCORES, resource, {"status": status}, namespace=namespace, status=True
         )
         assert [each.value for each in marked.status.scores] == [-100]
         await here.running.caught_up(ADD_ON_PLACEMENT_SCORES, marked, fields="metadata.name=health-score")
         await here.passes(900)
-        written = await world.change_cluster("a", labels={"touched": "now"})
+        written = await fleet.change_cluster("a", labels={"touched": "now"})
         await here.running.caught_up(MANAGED_CLUSTERS, written)
         assert await here.tainted() == (["a"] if missing == UNHEALTHY else [])
         assert await here.reason("a") == (MISSING if missing == UNHEALTHY else "")
 
 
 @EMBEDDED
-async def test_missing_health_does_not_remove_the_taint(here: RecoveryHarness, world: World) -> None:
+async def test_missing_health_does_not_remove_the_taint(here: RecoveryHarness, fleet: HubFleet) -> None:
     await here.clusters("a", "b")
     await here.publish("a", SICK)
     await here.passes(300)
     here._health.pop("a")
-    await world.client.delete(ADD_ON_PLACEMENT_SCORES, "health-score", namespace=world.full("a"))
+    await fleet.client.delete(ADD_ON_PLACEMENT_SCORES, "health-score", namespace=fleet.name("a"))
     await here.passes(3600)
     assert await here.tainted() == ["a"]
 
 
-async def test_health_is_read_from_a_calculator(hub: HubUnderTest, world: World) -> None:
+async def test_health_is_read_from_a_calculator(hub: HubUnderTest, fleet: HubFleet) -> None:
     """Thresholds are in the unit of the calculator."""
     policy = RecoveryPolicy(health=HealthSource.parse("Heartbeats"), below=1000, above=5000)
-    async with harness(hub, world, policy=policy) as here:
+    async with harness(hub, fleet, policy=policy) as here:
         await here.clusters("a", "b", health=7000)
         await here.publish("a", 400)
         await here.passes(300)
@@ -368,36 +370,36 @@ async def test_health_is_read_from_a_calculator(hub: HubUnderTest, world: World)
 
 
 async def test_no_select_if_new_keeps_existing_decisions(
-    hub: HubUnderTest, manager: Manager, world: World
+    hub: HubUnderTest, manager: Manager, fleet: HubFleet
 ) -> None:
     """A process with another effect than the previous one corrects the taint."""
-    async with harness(hub, world, policy=RecoveryPolicy(effect="NoSelectIfNew")) as here:
+    async with harness(hub, fleet, policy=RecoveryPolicy(effect="NoSelectIfNew")) as here:
         await here.clusters("a", "b")
-        await world.place("old")
-        await world.chooses("old", "a", "b")
+        await fleet.place("old")
+        await fleet.chooses("old", "a", "b")
         await here.publish("a", SICK)
         await here.passes(300)
-        await world.settled(manager)  # clusters selected before the taint stay
-        await world.place("new")
-        await world.chooses("new", "b")
-        assert world.chosen("old") == ["a", "b"]
-    async with harness(hub, world, clock=here.clock):
-        await world.chooses("old", "b")
+        await fleet.settled(manager)  # clusters selected before the taint stay
+        await fleet.place("new")
+        await fleet.chooses("new", "b")
+        assert fleet.chosen("old") == ["a", "b"]
+    async with harness(hub, fleet, clock=here.clock):
+        await fleet.chooses("old", "b")
     assert [each.effect for each in await here.taints("a")] == ["NoSelect"]
 
 
 @EMBEDDED
 async def test_deleted_and_unaccepted_clusters_are_ignored_by_recovery(
-    here: RecoveryHarness, world: World
+    here: RecoveryHarness, fleet: HubFleet
 ) -> None:
     await here.clusters("a", "b", "c")
-    written = await world.edit(MANAGED_CLUSTERS, world.full("a"), {"spec": {"hubAcceptsClient": False}})
+    written = await fleet.edit(MANAGED_CLUSTERS, fleet.name("a"), {"spec": {"hubAcceptsClient": False}})
     await here.running.caught_up(MANAGED_CLUSTERS, written)
     await here.publish("a", SICK)
     await here.publish("b", SICK)
     await here.passes(300)
     assert await here.tainted() == ["b"]
-    await world.delete(MANAGED_CLUSTERS, world.full("b"))
+    await fleet.delete(MANAGED_CLUSTERS, fleet.name("b"))
     await here.running.settled()
     await here.publish("c", SICK)
     await here.passes(300)
@@ -405,7 +407,7 @@ async def test_deleted_and_unaccepted_clusters_are_ignored_by_recovery(
 
 
 @pytest.mark.both_hubs
-async def test_recovery_runs_with_the_installed_rights(start: Start, world: World) -> None:
+async def test_recovery_runs_with_the_installed_rights(start: Start, fleet: HubFleet) -> None:
     """As ``fairway run`` runs it, beside the bridge: health is published as one kind and read as the other."""
     clock = ManualClock()
     settings = Settings(
@@ -417,26 +419,26 @@ async def test_recovery_runs_with_the_installed_rights(start: Start, world: Worl
         controller = manager.controllers[RECOVERY]
         assert isinstance(controller, Reconciler)
         running = RunningController(controller, manager.informers)
-        here = RecoveryHarness(world, running, clock, calculator="health")
+        here = RecoveryHarness(fleet, running, clock, calculator="health")
         await here.clusters("a", "b", "c")
         await here.publish("a", SICK)
-        await bridged(world, "a", SICK)
-        await world.settled(manager)
+        await bridged(fleet, "a", SICK)
+        await fleet.settled(manager)
         for _ in range(5):
             clock.advance(60)
             for word, health in (("a", SICK), ("b", WELL), ("c", WELL)):
                 await here.publish(word, health)
-            await world.settled(manager)
-        written = await world.change_cluster("a", labels={"touched": "now"})
+            await fleet.settled(manager)
+        written = await fleet.change_cluster("a", labels={"touched": "now"})
         await running.caught_up(MANAGED_CLUSTERS, written)
-        await until(world.client, MANAGED_CLUSTERS, world.full("a"), lambda each: bool(each.spec.taints))
+        await until(fleet.client, MANAGED_CLUSTERS, fleet.name("a"), lambda each: bool(each.spec.taints))
         assert await here.tainted() == ["a"]
         assert (await here.event("a", UNHEALTHY_EVENT)).type == "Warning"
 
 
-async def bridged(world: World, word: str, health: int) -> None:
+async def bridged(fleet: HubFleet, word: str, health: int) -> None:
     def wanted(found: AddOnPlacementScore) -> bool:
         return [each.value for each in found.status.scores] == [health]
 
-    namespace = world.full(word)
-    await until(world.client, ADD_ON_PLACEMENT_SCORES, "managed-cluster-scores", wanted, namespace=namespace)
+    namespace = fleet.name(word)
+    await until(fleet.client, ADD_ON_PLACEMENT_SCORES, "managed-cluster-scores", wanted, namespace=namespace)

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from clocks import ManualClock
+from controllers.hub_fleet import HubFleet
 from controllers.hubs import HubUnderTest
 from controllers.recovery.harness import SICK, WELL, RecoveryHarness
 from controllers.running import at_work
-from controllers.world import World
 from fairway.api.cluster import WEBHOOK_SETS_TIME_ADDED, ManagedCluster
 from fairway.controllers.leadership import ALONE
 from fairway.controllers.recovery import RULES, Budget, RecoveryController, RecoveryPolicy
@@ -30,7 +30,11 @@ Patching = Callable[..., Any]
 
 @asynccontextmanager
 async def harness(
-    hub: HubUnderTest, world: World, *, policy: RecoveryPolicy = ONE, around: Callable[[Patching], Patching]
+    hub: HubUnderTest,
+    fleet: HubFleet,
+    *,
+    policy: RecoveryPolicy = ONE,
+    around: Callable[[Patching], Patching],
 ) -> AsyncIterator[RecoveryHarness]:
     """``around`` makes something else of the client's patches."""
     clock = ManualClock()
@@ -40,14 +44,14 @@ async def harness(
         return RecoveryController(client, meters=Meters(), policy=policy, clock=clock)
 
     async with at_work(hub, make, rules=RULES) as running:
-        yield RecoveryHarness(world, running, clock)
+        yield RecoveryHarness(fleet, running, clock)
 
 
 def tainted(cluster: ManagedCluster) -> bool:
     return any(each.key == KEY for each in cluster.spec.taints)
 
 
-async def test_lost_response_does_not_use_up_the_budget(hub: HubUnderTest, world: World) -> None:
+async def test_lost_response_does_not_use_up_the_budget(hub: HubUnderTest, fleet: HubFleet) -> None:
     """The response to a taint is lost; then that cluster recovers and another one becomes unhealthy."""
     lost: list[str] = []
 
@@ -61,18 +65,18 @@ async def test_lost_response_does_not_use_up_the_budget(hub: HubUnderTest, world
 
         return losing
 
-    async with harness(hub, world, around=around) as here:
+    async with harness(hub, fleet, around=around) as here:
         await here.clusters("a", "b", "c", "d")
         await here.publish("a", SICK)
         await here.passes(700)
         await here.publish("b", SICK)
         await here.passes(400)
-        assert lost == [world.full("a")]
+        assert lost == [fleet.name("a")]
         assert await here.tainted() == ["a"]
 
 
 async def test_taints_are_written_without_time_beside_a_stamping_webhook(
-    hub: HubUnderTest, world: World
+    hub: HubUnderTest, fleet: HubFleet
 ) -> None:
     def around(patch: Patching) -> Patching:
         async def refusing(resource: Any, name: str, body: Any, **options: Any) -> Any:
@@ -82,7 +86,7 @@ async def test_taints_are_written_without_time_beside_a_stamping_webhook(
 
         return refusing
 
-    async with harness(hub, world, around=around) as here:
+    async with harness(hub, fleet, around=around) as here:
         await here.clusters("a", "b")
         await here.publish("a", SICK)
         await here.passes(300)
@@ -90,31 +94,33 @@ async def test_taints_are_written_without_time_beside_a_stamping_webhook(
         assert taint.timeAdded is None
 
 
-async def test_rejected_taint_leaves_the_budget_to_the_next_cluster(hub: HubUnderTest, world: World) -> None:
+async def test_rejected_taint_leaves_the_budget_to_the_next_cluster(
+    hub: HubUnderTest, fleet: HubFleet
+) -> None:
     refused = asyncio.Event()
 
     def around(patch: Patching) -> Patching:
         async def refusing(resource: Any, name: str, body: Any, **options: Any) -> Any:
-            if name == world.full("a") and "taints" in str(body):
+            if name == fleet.name("a") and "taints" in str(body):
                 refused.set()
                 raise BadRequest("this cluster is not to be tainted")
             return await patch(resource, name, body, **options)
 
         return refusing
 
-    async with harness(hub, world, around=around) as here:
+    async with harness(hub, fleet, around=around) as here:
         await here.clusters("a", "b", "c", "d", "e")
         await here.publish("a", SICK - 10)
         await here.publish("b", SICK)
         await here.passes(300)
         await refused.wait()
         await here.publish("b", SICK + 1)
-        await until(world.client, MANAGED_CLUSTERS, world.full("b"), tainted)
+        await until(fleet.client, MANAGED_CLUSTERS, fleet.name("b"), tainted)
         assert await here.tainted() == ["b"]
         await here.publish("a", WELL)
 
 
-async def test_recovery_writes_nothing_after_the_term(hub: HubUnderTest, world: World) -> None:
+async def test_recovery_writes_nothing_after_the_term(hub: HubUnderTest, fleet: HubFleet) -> None:
     class Over:
         def batch(self) -> Any:
             return ALONE.batch()
@@ -122,7 +128,7 @@ async def test_recovery_writes_nothing_after_the_term(hub: HubUnderTest, world: 
         def ensure(self) -> None:
             raise Lost("the term is over")
 
-    async with harness(hub, world, around=lambda patch: patch) as here:
+    async with harness(hub, fleet, around=lambda patch: patch) as here:
         await here.clusters("a", "b")
         recovery = here.running.controller
         assert isinstance(recovery, RecoveryController)
@@ -130,16 +136,16 @@ async def test_recovery_writes_nothing_after_the_term(hub: HubUnderTest, world: 
         await here.passes(270)
         here.clock.advance(30)  # no reconcile has run since
         with pytest.raises(Lost):
-            await recovery.reconcile(("", world.full("a")), Over())
+            await recovery.reconcile(("", fleet.name("a")), Over())
         assert await here.tainted() == []
-        assert not recovery.machine.uncertain(world.full("a"))
+        assert not recovery.machine.uncertain(fleet.name("a"))
         await here.publish("a", WELL)
 
 
 async def test_new_leader_counts_taints_that_the_watch_has_not_delivered(
-    hub: HubUnderTest, world: World, monkeypatch: pytest.MonkeyPatch
+    hub: HubUnderTest, fleet: HubFleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with harness(hub, world, around=lambda patch: patch) as here:
+    async with harness(hub, fleet, around=lambda patch: patch) as here:
         await here.clusters("a", "b", "c", "d")
         recovery = here.running.controller
         assert isinstance(recovery, RecoveryController)
@@ -147,17 +153,17 @@ async def test_new_leader_counts_taints_that_the_watch_has_not_delivered(
         apply = clusters.apply
         monkeypatch.setattr(clusters, "apply", lambda *_, **__: apply(()))
         taint = {"key": KEY, "value": "HealthLow", "effect": "NoSelect"}
-        await world.edit(MANAGED_CLUSTERS, world.full("a"), {"spec": {"taints": [taint]}})
+        await fleet.edit(MANAGED_CLUSTERS, fleet.name("a"), {"spec": {"taints": [taint]}})
         assert recovery.machine.census().tainted == 0
         await recovery._catch_up()
         assert recovery.machine.census().tainted == 1
 
 
 async def test_no_cluster_is_tainted_while_the_score_watch_is_down(
-    hub: HubUnderTest, world: World, monkeypatch: pytest.MonkeyPatch
+    hub: HubUnderTest, fleet: HubFleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "LOOK_SECONDS", 0.01)
-    async with harness(hub, world, around=lambda patch: patch) as here:
+    async with harness(hub, fleet, around=lambda patch: patch) as here:
         await here.clusters("a", "b", "c")
         await here.publish("a", SICK)
         await here.passes(180)
@@ -168,7 +174,7 @@ async def test_no_cluster_is_tainted_while_the_score_watch_is_down(
         scores._current, scores._current_at = False, scores._clock() - 3600.0
         here.clock.advance(60)
         async with asyncio.timeout(120):
-            while recovery.machine._cases[world.full("a")].low_since != here.clock.monotonic():
+            while recovery.machine._cases[fleet.name("a")].low_since != here.clock.monotonic():
                 await asyncio.sleep(0.01)
         scores._current = True
         await here.passes(299)
@@ -177,11 +183,11 @@ async def test_no_cluster_is_tainted_while_the_score_watch_is_down(
         assert await here.tainted() == ["a"]
 
 
-async def test_recovery_metrics(hub: HubUnderTest, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_recovery_metrics(hub: HubUnderTest, fleet: HubFleet, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LOOK_SECONDS", 0.01)
-    async with harness(hub, world, around=lambda patch: patch) as here:
+    async with harness(hub, fleet, around=lambda patch: patch) as here:
         await here.clusters("a", "b", "c", "d", "e")
-        await world.cluster("silent")
+        await fleet.cluster("silent")
         await here.override("e", "off")
         await here.publish("a", SICK)
         await here.publish("b", SICK)

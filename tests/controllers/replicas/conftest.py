@@ -12,9 +12,9 @@ import pytest
 from chaos.leadership import Held
 from chaos.lines import Line, Party, Switchboard, switchboard
 from controllers.crash.consumer import Consumer
+from controllers.hub_fleet import HubFleet
 from controllers.hubs import HubUnderTest
 from controllers.replicas.relay import Relay
-from controllers.world import World
 from fairway.controllers.settings import PLACEMENT
 from fairway.kube import Client, Connection
 from fairway.kube.lease import LEASES
@@ -172,9 +172,9 @@ class Replicas:
 
 @pytest.fixture
 async def replicas(
-    hub: HubUnderTest, client: Client, world: World, tmp_path: Path
+    hub: HubUnderTest, client: Client, fleet: HubFleet, tmp_path: Path
 ) -> AsyncIterator[Replicas]:
-    namespace = await world.room("leases")
+    namespace = await fleet.create_namespace("leases")
     connection = await restricted(hub.administrator, controllers=frozenset({PLACEMENT}), namespace=namespace)
     since = (await client.list(LEASES, namespace=namespace)).resource_version
     async with switchboard() as board, AsyncExitStack() as stack:

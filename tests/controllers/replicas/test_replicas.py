@@ -8,8 +8,8 @@ import pytest
 from chaos.leadership import problems
 from controllers.crash import scratch
 from controllers.crash.consumer import Consumer, faults
+from controllers.hub_fleet import HubFleet
 from controllers.replicas.conftest import LEASE, Replica, Replicas
-from controllers.world import World
 from fairway.kube import MANAGED_CLUSTERS, Client
 
 pytestmark = pytest.mark.embedded
@@ -24,12 +24,12 @@ async def pair(replicas: Replicas) -> tuple[Replica, Replica]:
     return leader, await replicas.start("ben")
 
 
-async def settled(replicas: Replicas, world: World, client: Client, consumer: Consumer) -> None:
+async def settled(replicas: Replicas, fleet: HubFleet, client: Client, consumer: Consumer) -> None:
     """What holds in the end, and held all the time."""
-    rooms = [world.namespace]
+    rooms = [fleet.namespace]
     assert await scratch.written(client, rooms) == await scratch.computed(client, rooms)
     await consumer.caught_up(client)
-    assert not list(faults(consumer.states(world.namespace)))
+    assert not list(faults(consumer.states(fleet.namespace)))
     for each in replicas.all.values():
         await each.heard_out()
     assert not problems(replicas.leases[LEASE], [], [])
@@ -43,134 +43,134 @@ async def settled(replicas: Replicas, world: World, client: Client, consumer: Co
 
 
 async def test_only_the_leader_of_two_replicas_writes(
-    replicas: Replicas, world: World, client: Client, consumer: Consumer
+    replicas: Replicas, fleet: HubFleet, client: Client, consumer: Consumer
 ) -> None:
     leader, waiting = await pair(replicas)
     await waiting.logs("placement on hub")
     for number, cluster in enumerate("abcd", start=1):
-        await world.cluster(cluster)
+        await fleet.cluster(cluster)
         if number == 1:
-            await world.place()
-        await world.chooses("p", *"abcd"[:number])
-    await settled(replicas, world, client, consumer)
+            await fleet.place()
+        await fleet.chooses("p", *"abcd"[:number])
+    await settled(replicas, fleet, client, consumer)
     assert leader.writes
     assert not waiting.tries()
     assert not replicas.intruders()
 
 
 async def test_standby_takes_over_after_the_leader_is_killed(
-    replicas: Replicas, world: World, client: Client, consumer: Consumer
+    replicas: Replicas, fleet: HubFleet, client: Client, consumer: Consumer
 ) -> None:
     leader, waiting = await pair(replicas)
-    await world.cluster("a")
-    await world.place()
-    await world.chooses("p", "a")
+    await fleet.cluster("a")
+    await fleet.place()
+    await fleet.chooses("p", "a")
     leader.child.kill()
-    await world.cluster("b")
+    await fleet.cluster("b")
     await replicas.led(by=waiting.name)
-    await world.chooses("p", "a", "b")
-    await settled(replicas, world, client, consumer)
+    await fleet.chooses("p", "a", "b")
+    await settled(replicas, fleet, client, consumer)
     assert not replicas.given_back()
     assert not replicas.intruders()
 
 
 @pytest.mark.both_hubs
 async def test_leader_hands_over_on_sigterm(
-    replicas: Replicas, world: World, client: Client, consumer: Consumer
+    replicas: Replicas, fleet: HubFleet, client: Client, consumer: Consumer
 ) -> None:
     """The leader releases the lease, so that the standby need not wait for its expiry."""
     leader, waiting = await pair(replicas)
-    await world.cluster("a")
-    await world.place()
-    await world.chooses("p", "a")
+    await fleet.cluster("a")
+    await fleet.place()
+    await fleet.chooses("p", "a")
     leader.child.signal(signal.SIGTERM)
     assert await leader.child.end() == 0, leader.child.tail()
-    await world.cluster("b")
+    await fleet.cluster("b")
     await replicas.led(by=waiting.name)
-    await world.chooses("p", "a", "b")
+    await fleet.chooses("p", "a", "b")
     holders = [held.holder for held in replicas.leases[LEASE]]
     changes = [holders[0], *(after for before, after in pairwise(holders) if before != after)]
     assert changes == [leader.name, "", waiting.name]
-    await settled(replicas, world, client, consumer)
+    await settled(replicas, fleet, client, consumer)
     assert not replicas.intruders()
 
 
 async def test_thawed_leader_does_not_write_from_its_old_view(
-    replicas: Replicas, world: World, client: Client, consumer: Consumer
+    replicas: Replicas, fleet: HubFleet, client: Client, consumer: Consumer
 ) -> None:
     """Its view is of long ago when it wakes up. It must not write from it, and may lead again later."""
     leader, waiting = await pair(replicas)
-    await world.clusters("a", "b")
-    await world.place()
-    await world.chooses("p", "a", "b")
+    await fleet.clusters("a", "b")
+    await fleet.place()
+    await fleet.chooses("p", "a", "b")
     await consumer.caught_up(client)
     consumer.begin()
     await leader.freeze()
-    await world.cluster("c")
-    await world.delete(MANAGED_CLUSTERS, world.full("a"))
+    await fleet.cluster("c")
+    await fleet.delete(MANAGED_CLUSTERS, fleet.name("a"))
     await replicas.led(by=waiting.name)
-    await world.chooses("p", "b", "c")
+    await fleet.chooses("p", "b", "c")
     before = len(leader.party.said)
     leader.thaw()
     await leader.logs(NO_LONGER, after=before)
-    await settled(replicas, world, client, consumer)
+    await settled(replicas, fleet, client, consumer)
     assert not leader.tries(after=before)
     assert not replicas.intruders()
 
     consumer.begin()
     waiting.child.kill()
     await replicas.led(by=leader.name)
-    await world.cluster("d")
-    await world.chooses("p", "b", "c", "d")
-    await settled(replicas, world, client, consumer)
+    await fleet.cluster("d")
+    await fleet.chooses("p", "b", "c", "d")
+    await settled(replicas, fleet, client, consumer)
     assert not replicas.intruders()
 
 
 @pytest.mark.both_hubs
 async def test_late_write_of_a_frozen_leader_is_rejected_as_stale(
-    replicas: Replicas, world: World, client: Client, consumer: Consumer
+    replicas: Replicas, fleet: HubFleet, client: Client, consumer: Consumer
 ) -> None:
     """The hub refuses it: the page is not of that version any more."""
     leader, waiting = await pair(replicas)
-    await world.clusters("a", "b")
-    await world.place()
-    await world.chooses("p", "a", "b")
+    await fleet.clusters("a", "b")
+    await fleet.place()
+    await fleet.chooses("p", "a", "b")
     await consumer.caught_up(client)
     consumer.begin()
     await leader.stops_within()
-    await world.cluster("c")
+    await fleet.cluster("c")
     await leader.party.says(lambda line: "inside" in line)
     await leader.frozen()
-    await world.delete(MANAGED_CLUSTERS, world.full("a"))
+    await fleet.delete(MANAGED_CLUSTERS, fleet.name("a"))
     await replicas.led(by=waiting.name)
-    await world.chooses("p", "b", "c")
+    await fleet.chooses("p", "b", "c")
     before = len(leader.party.said)
     leader.thaw()
     late = await leader.party.says(lambda line: "refused" in line or "wrote" in line, after=before)
     assert late["refused"] == "Conflict"
     await leader.logs(NO_LONGER, after=before)
-    await settled(replicas, world, client, consumer)
+    await settled(replicas, fleet, client, consumer)
     assert not leader.tries(after=before)
     assert not replicas.intruders()
 
 
 async def test_outdated_write_of_a_frozen_leader_is_corrected(
-    replicas: Replicas, world: World, client: Client, consumer: Consumer
+    replicas: Replicas, fleet: HubFleet, client: Client, consumer: Consumer
 ) -> None:
     """The cluster to add was deleted meanwhile without another write, so the hub accepts the late write, and the new
     leader corrects it.
     """
     leader, waiting = await pair(replicas)
-    await world.cluster("a")
-    await world.place()
-    await world.chooses("p", "a")
+    await fleet.cluster("a")
+    await fleet.place()
+    await fleet.chooses("p", "a")
     await consumer.caught_up(client)
     consumer.begin()
     await leader.stops_within()
-    await world.cluster("b")
+    await fleet.cluster("b")
     await leader.party.says(lambda line: "inside" in line)
     await leader.frozen()
-    await world.delete(MANAGED_CLUSTERS, world.full("b"))
+    await fleet.delete(MANAGED_CLUSTERS, fleet.name("b"))
     await replicas.led(by=waiting.name)
     before = len(leader.party.said)
     leader.thaw()
@@ -178,11 +178,11 @@ async def test_outdated_write_of_a_frozen_leader_is_corrected(
     assert "wrote" in late
     repaired = await waiting.party.says(lambda line: "wrote" in line)
     assert repaired["path"] == late["path"]
-    await world.chooses("p", "a")
+    await fleet.chooses("p", "a")
     await consumer.caught_up(client)
-    unions = [sorted(map(world.word, state)) for state in consumer.states(world.namespace)]
+    unions = [sorted(map(fleet.short, state)) for state in consumer.states(fleet.namespace)]
     assert unions == [["a"], ["a", "b"], ["a"]]
-    rooms = [world.namespace]
+    rooms = [fleet.namespace]
     assert await scratch.written(client, rooms) == await scratch.computed(client, rooms)
     for each in (leader, waiting):
         await each.heard_out()
@@ -191,29 +191,29 @@ async def test_outdated_write_of_a_frozen_leader_is_corrected(
 
 
 async def test_leader_without_connection_is_replaced_and_stops_writing(
-    replicas: Replicas, world: World, client: Client, consumer: Consumer
+    replicas: Replicas, fleet: HubFleet, client: Client, consumer: Consumer
 ) -> None:
     """The disconnected leader must stop by itself, and its pending writes must do no harm."""
     leader, waiting = await pair(replicas)
-    await world.clusters("a", "b")
-    await world.place()
-    await world.chooses("p", "a", "b")
+    await fleet.clusters("a", "b")
+    await fleet.place()
+    await fleet.chooses("p", "a", "b")
     await consumer.caught_up(client)
     consumer.begin()
     leader.relay.cut()
-    await world.cluster("c")
+    await fleet.cluster("c")
     before = len(leader.party.said)
     await leader.logs(NO_LONGER, after=before)
     await replicas.led(by=waiting.name)
-    await world.chooses("p", "a", "b", "c")
+    await fleet.chooses("p", "a", "b", "c")
     leader.relay.mend()
-    await world.delete(MANAGED_CLUSTERS, world.full("a"))
-    await world.chooses("p", "b", "c")
+    await fleet.delete(MANAGED_CLUSTERS, fleet.name("a"))
+    await fleet.chooses("p", "b", "c")
     # It is not dead, only out of office: it can lead again.
     waiting.child.signal(signal.SIGTERM)
     assert await waiting.child.end() == 0, waiting.child.tail()
     await replicas.led(by=leader.name)
-    await world.cluster("d")
-    await world.chooses("p", "b", "c", "d")
-    await settled(replicas, world, client, consumer)
+    await fleet.cluster("d")
+    await fleet.chooses("p", "b", "c", "d")
+    await settled(replicas, fleet, client, consumer)
     assert not replicas.intruders()

@@ -5,8 +5,8 @@ import re
 import pytest
 
 from controllers.crash import scratch
+from controllers.hub_fleet import HubFleet
 from controllers.replicas.conftest import Replicas
-from controllers.world import World
 from fairway.controllers.placement.shard import Shard
 from fairway.kube import Client
 
@@ -16,13 +16,13 @@ SHARDS = [Shard(index=index, count=2) for index in range(2)]
 
 
 async def test_placement_is_written_by_its_shard_only(
-    replicas: Replicas, world: World, client: Client
+    replicas: Replicas, fleet: HubFleet, client: Client
 ) -> None:
     rooms: dict[Shard, list[str]] = {shard: [] for shard in SHARDS}
     number = 0
     while min(map(len, rooms.values())) < 3:
-        room = await world.room(f"room{number}")
-        await world.bind("s", namespace=room)
+        room = await fleet.create_namespace(f"room{number}")
+        await fleet.bind("s", namespace=room)
         (owner,) = (shard for shard in SHARDS if shard.has(room))
         rooms[owner].append(room)
         number += 1
@@ -32,17 +32,17 @@ async def test_placement_is_written_by_its_shard_only(
         await replicas.led(by=name, lease=shard.lease)
     await replicas.start("cleo", "--shard", str(SHARDS[1]))
 
-    await world.clusters("a", "b")
+    await fleet.clusters("a", "b")
     for room in everywhere:
-        await world.place("p", namespace=room)
+        await fleet.place("p", namespace=room)
     for room in everywhere:
-        await world.chooses("p", "a", "b", namespace=room)
+        await fleet.chooses("p", "a", "b", namespace=room)
 
     # Its own deputy takes over, not the leader of the other half.
     replicas.all["ben"].child.kill()
-    await world.cluster("c")
+    await fleet.cluster("c")
     for room in everywhere:
-        await world.chooses("p", "a", "b", "c", namespace=room)
+        await fleet.chooses("p", "a", "b", "c", namespace=room)
 
     assert await scratch.written(client, everywhere) == await scratch.computed(client, everywhere)
     for each in replicas.all.values():

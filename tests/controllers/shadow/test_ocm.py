@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from controllers.conftest import ALONE, Rights, Start
+from controllers.hub_fleet import HubFleet
 from controllers.hubs import HubUnderTest
 from controllers.shadow.conftest import HOLDER, Reference
-from controllers.world import World
 from fairway.controllers.manager import running
 from fairway.controllers.placement import ocm_detection
 from fairway.controllers.placement.ocm_detection import OcmControllerRunning
@@ -24,25 +24,25 @@ QUIET = ("--health-address", "off", "--metrics-address", "off", "--debug-address
 
 @pytest.mark.both_hubs
 async def test_controller_refuses_to_start_beside_ocm(
-    start: Start, reference: Reference, world: World
+    start: Start, reference: Reference, fleet: HubFleet
 ) -> None:
-    await world.cluster("a")
-    await world.place()
+    await fleet.cluster("a")
+    await fleet.place()
     await reference.hold()
     with pytest.raises(OcmControllerRunning, match=HOLDER):
         async with start():
             pytest.fail("it started")
-    assert not world.decisions("p")
+    assert not fleet.decisions("p")
 
 
 async def test_controller_starts_beside_ocm_on_request(
-    start: Start, reference: Reference, world: World
+    start: Start, reference: Reference, fleet: HubFleet
 ) -> None:
-    await world.cluster("a")
-    await world.place()
+    await fleet.cluster("a")
+    await fleet.place()
     await reference.hold()
     async with start(replace(ALONE, beside_ocm=True)):
-        await world.chooses("p", "a")
+        await fleet.chooses("p", "a")
 
 
 @pytest.mark.parametrize(
@@ -51,25 +51,25 @@ async def test_controller_starts_beside_ocm_on_request(
     ids=["ran out", "short and ran out", "without a length", "given back"],
 )
 async def test_expired_ocm_lease_does_not_block_the_start(
-    start: Start, reference: Reference, world: World, ago: float, lasts: int | None, holder: str
+    start: Start, reference: Reference, fleet: HubFleet, ago: float, lasts: int | None, holder: str
 ) -> None:
-    await world.cluster("a")
-    await world.place()
+    await fleet.cluster("a")
+    await fleet.place()
     await reference.hold(ago=ago, lasts=lasts, holder=holder)
     async with start():
-        await world.chooses("p", "a")
+        await fleet.chooses("p", "a")
 
 
 async def test_controller_stops_when_ocm_starts_later(
-    start: Start, reference: Reference, world: World, monkeypatch: pytest.MonkeyPatch
+    start: Start, reference: Reference, fleet: HubFleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fairway.controllers.manager.OCM_SECONDS", 0.01)
-    await world.cluster("a")
-    await world.place()
+    await fleet.cluster("a")
+    await fleet.place()
 
     async def work() -> None:
         async with start() as manager:
-            await world.chooses("p", "a")
+            await fleet.chooses("p", "a")
             await reference.hold()
             await manager.over()
 
@@ -78,21 +78,21 @@ async def test_controller_stops_when_ocm_starts_later(
 
 
 async def test_process_exits_with_the_reason_when_ocm_runs(
-    hub: HubUnderTest, rights: Rights, reference: Reference, world: World, tmp_path: Path
+    hub: HubUnderTest, rights: Rights, reference: Reference, fleet: HubFleet, tmp_path: Path
 ) -> None:
     """It runs with its declared rights and leader election, and releases the lease before it exits."""
-    namespace = await world.room("leases")
+    namespace = await fleet.create_namespace("leases")
     connection = await restricted(hub.administrator, controllers=frozenset({PLACEMENT}), namespace=namespace)
     kubeconfig = await write_kubeconfig(connection, tmp_path / "kubeconfig")
-    await world.cluster("a")
-    await world.place()
+    await fleet.cluster("a")
+    await fleet.place()
     child = Child(
         "controllers.shadow.watchful",
         *("--kubeconfig", str(kubeconfig), "--lease-namespace", namespace),
         *("--controllers", PLACEMENT, *QUIET),
         log=tmp_path / "log",
     )
-    await world.chooses("p", "a")
+    await fleet.chooses("p", "a")
     await reference.hold()
     assert await child.end() == 1, child.tail()
     told = ocm_detection.RUNS.format(
@@ -105,19 +105,22 @@ async def test_process_exits_with_the_reason_when_ocm_runs(
 
 @pytest.mark.both_hubs
 async def test_missing_right_to_read_ocm_leases_is_logged(
-    hub: HubUnderTest, world: World, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    hub: HubUnderTest, fleet: HubFleet, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     blind = shutil.copytree(DEPLOY, tmp_path / "deploy")
     file = blind / "controllers" / PLACEMENT / "rbac.yaml"
     text = file.read_text(encoding="utf-8").replace(ocm_detection.LEASE, "something-else")
     file.write_text(text.replace("fairway-placement", "fairway-blind"), encoding="utf-8")
     connection = await restricted(
-        hub.administrator, controllers={PLACEMENT}, namespace=await world.room("blind"), folder=blind
+        hub.administrator,
+        controllers={PLACEMENT},
+        namespace=await fleet.create_namespace("blind"),
+        folder=blind,
     )
-    await world.cluster("a")
-    await world.place()
+    await fleet.cluster("a")
+    await fleet.place()
     async with running(connection, ALONE):
-        await world.chooses("p", "a")
+        await fleet.chooses("p", "a")
     # Twice a minute; so more than one, if this took long.
     warning, *_ = (each.getMessage() for each in caplog.records if each.msg == ocm_detection.CANNOT_TELL)
     assert ocm_detection.LEASE in warning

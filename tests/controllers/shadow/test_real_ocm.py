@@ -15,9 +15,9 @@ import msgspec
 import pytest
 
 from controllers.conftest import ALONE, Start
+from controllers.hub_fleet import HubFleet
 from controllers.hubs import HubUnderTest
 from controllers.shadow import variety
-from controllers.world import World
 from fairway.api.placement import Placement
 from fairway.controllers.manager import Manager
 from fairway.controllers.placement import ocm_detection
@@ -85,29 +85,29 @@ async def _held(client: Client) -> bool:
 
 
 async def test_shadow_agrees_with_the_real_ocm_controller(
-    reference: Process, start: Start, world: World, client: Client
+    reference: Process, start: Start, fleet: HubFleet, client: Client
 ) -> None:
     with pytest.raises(OcmControllerRunning, match=ocm_detection.LEASE):
         async with start():
             pytest.fail("it started")
 
     chance = random.Random(5)
-    await variety.people(world, chance=chance)
+    await variety.people(fleet, chance=chance)
     names = [f"p{number:02}" for number in range(COUNT)]
     for name, spec in zip(names, variety.specs(chance, COUNT), strict=True):
-        await world.place(name, spec)
-    await world.eventually(lambda: all(world.status(name).conditions for name in names))
+        await fleet.place(name, spec)
+    await fleet.eventually(lambda: all(fleet.status(name).conditions for name in names))
     async with start(replace(ALONE, shadow=True, settle=0.0)) as manager:
         shadow = manager.placement
         assert isinstance(shadow, Shadow)
         for _ in range(ROUNDS):
-            await variety.unrest(world, chance=chance)
+            await variety.unrest(fleet, chance=chance)
             for name, spec in zip(names, variety.specs(chance, COUNT), strict=True):
                 if chance.random() < 0.3:
                     body = {"spec": {**dict.fromkeys(_fields()), **msgspec.to_builtins(spec)}}
-                    await world.edit(PLACEMENTS, name, body, namespace=world.namespace)
-            await same(manager, shadow, since=await world.touch(names[-1]))
-            assert len({len(world.chosen(name)) for name in names}) > 5, "they are of many kinds"
+                    await fleet.edit(PLACEMENTS, name, body, namespace=fleet.namespace)
+            await same(manager, shadow, since=await fleet.touch(names[-1]))
+            assert len({len(fleet.chosen(name)) for name in names}) > 5, "they are of many kinds"
 
 
 def _fields() -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import pytest
 
 from controllers.clocks import Stopped
 from controllers.conftest import ALONE, Rights, Start
-from controllers.world import World
+from controllers.hub_fleet import HubFleet
 from fairway.api.placement import GROUP_NAME_LABEL, PlacementSpec
 from fairway.controllers.manager import Manager
 from fairway.controllers.placement.shadow import Shadow
@@ -52,23 +52,23 @@ def methods(rights: Rights, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.fixture
-async def decided(start: Start, world: World, methods: list[str]) -> World:
+async def decided(start: Start, fleet: HubFleet, methods: list[str]) -> HubFleet:
     """A placement of two clusters, with decisions as OCM writes them: without scores and reasons."""
-    await world.clusters("a", "b")
+    await fleet.clusters("a", "b")
     async with start() as manager:
-        await world.place()
-        await world.chooses("p", "a", "b")
+        await fleet.place()
+        await fleet.chooses("p", "a", "b")
         await manager.quiet()
-    await world.overwrite(PAGE, "a", "b")
-    await world.edit(
-        PLACEMENTS, "p", {"status": {"lastScoreUpdateTime": None}}, namespace=world.namespace, status=True
+    await fleet.overwrite(PAGE, "a", "b")
+    await fleet.edit(
+        PLACEMENTS, "p", {"status": {"lastScoreUpdateTime": None}}, namespace=fleet.namespace, status=True
     )
     methods.clear()
-    return world
+    return fleet
 
 
 @pytest.fixture
-async def manager(start: Start, decided: World, methods: list[str]) -> AsyncIterator[Manager]:
+async def manager(start: Start, decided: HubFleet, methods: list[str]) -> AsyncIterator[Manager]:
     async with start(SHADOW) as made:
         yield made
     assert methods, "it asked the hub"
@@ -80,17 +80,17 @@ def shadow_of(manager: Manager) -> Shadow:
     return manager.placement
 
 
-async def told(manager: Manager, world: World, *, differs: bool) -> str:
+async def told(manager: Manager, fleet: HubFleet, *, differs: bool) -> str:
     """Wait until the shadow reports a difference of the placement, or none."""
-    shadow, key = shadow_of(manager), (world.namespace, "p")
+    shadow, key = shadow_of(manager), (fleet.namespace, "p")
     async with asyncio.timeout(120):
         while (key in shadow.differences) != differs or shadow.queue.busy:
             await asyncio.sleep(0.005)
-    return "; ".join(shadow.differences.get(key, ())).replace(f"{world.prefix}-", "")
+    return "; ".join(shadow.differences.get(key, ())).replace(f"{fleet.prefix}-", "")
 
 
 @pytest.mark.both_hubs
-async def test_shadow_accepts_decisions_in_ocms_format(manager: Manager, decided: World) -> None:
+async def test_shadow_accepts_decisions_in_ocms_format(manager: Manager, decided: HubFleet) -> None:
     before = await decided.versions()
     written = await decided.touch("p")
     await decided.after(manager, PLACEMENTS, written)
@@ -100,24 +100,24 @@ async def test_shadow_accepts_decisions_in_ocms_format(manager: Manager, decided
     assert {key for key in before if before[key] != after[key]} == {("Placement", decided.namespace, "p")}
 
 
-async def _page_gone(world: World) -> None:
-    await world.delete(PLACEMENT_DECISIONS, PAGE)
+async def _page_gone(fleet: HubFleet) -> None:
+    await fleet.delete(PLACEMENT_DECISIONS, PAGE)
 
 
-async def _other_cluster(world: World) -> None:
-    await world.overwrite(PAGE, "a", "z")
+async def _other_cluster(fleet: HubFleet) -> None:
+    await fleet.overwrite(PAGE, "a", "z")
 
 
-async def _other_order(world: World) -> None:
-    await world.overwrite(PAGE, "b", "a")
+async def _other_order(fleet: HubFleet) -> None:
+    await fleet.overwrite(PAGE, "b", "a")
 
 
-async def _other_label(world: World) -> None:
+async def _other_label(fleet: HubFleet) -> None:
     labels = {"metadata": {"labels": {GROUP_NAME_LABEL: "canary"}}}
-    await world.edit(PLACEMENT_DECISIONS, PAGE, labels, namespace=world.namespace)
+    await fleet.edit(PLACEMENT_DECISIONS, PAGE, labels, namespace=fleet.namespace)
 
 
-async def _other_condition(world: World) -> None:
+async def _other_condition(fleet: HubFleet) -> None:
     found = {
         "type": SATISFIED,
         "status": "False",
@@ -125,31 +125,31 @@ async def _other_condition(world: World) -> None:
         "message": "none",
         "lastTransitionTime": "2031-05-05T12:00:00Z",
     }
-    await world.edit(
-        PLACEMENTS, "p", {"status": {"conditions": [found]}}, namespace=world.namespace, status=True
+    await fleet.edit(
+        PLACEMENTS, "p", {"status": {"conditions": [found]}}, namespace=fleet.namespace, status=True
     )
 
 
-async def _other_number(world: World) -> None:
-    await world.edit(
-        PLACEMENTS, "p", {"status": {"numberOfSelectedClusters": 7}}, namespace=world.namespace, status=True
+async def _other_number(fleet: HubFleet) -> None:
+    await fleet.edit(
+        PLACEMENTS, "p", {"status": {"numberOfSelectedClusters": 7}}, namespace=fleet.namespace, status=True
     )
 
 
-async def _other_group(world: World) -> None:
+async def _other_group(fleet: HubFleet) -> None:
     groups = [{"decisionGroupIndex": 0, "decisionGroupName": "", "decisions": [PAGE], "clusterCount": 3}]
-    await world.edit(
-        PLACEMENTS, "p", {"status": {"decisionGroups": groups}}, namespace=world.namespace, status=True
+    await fleet.edit(
+        PLACEMENTS, "p", {"status": {"decisionGroups": groups}}, namespace=fleet.namespace, status=True
     )
 
 
-async def _one_page_more(world: World) -> None:
-    await world.hold("p-decision-2", "a")
+async def _one_page_more(fleet: HubFleet) -> None:
+    await fleet.hold("p-decision-2", "a")
     mine = dict(
-        (await world.client.get(PLACEMENT_DECISIONS, PAGE, namespace=world.namespace)).metadata.labels
+        (await fleet.client.get(PLACEMENT_DECISIONS, PAGE, namespace=fleet.namespace)).metadata.labels
     )
-    await world.edit(
-        PLACEMENT_DECISIONS, "p-decision-2", {"metadata": {"labels": mine}}, namespace=world.namespace
+    await fleet.edit(
+        PLACEMENT_DECISIONS, "p-decision-2", {"metadata": {"labels": mine}}, namespace=fleet.namespace
     )
 
 
@@ -173,11 +173,11 @@ async def _one_page_more(world: World) -> None:
 )
 async def test_shadow_reports_each_difference_and_its_end(
     manager: Manager,
-    decided: World,
+    decided: HubFleet,
     start: Start,
     caplog: pytest.LogCaptureFixture,
     methods: list[str],
-    happen: Callable[[World], Awaitable[None]],
+    happen: Callable[[HubFleet], Awaitable[None]],
     words: str,
 ) -> None:
     caplog.set_level(logging.INFO, logger="fairway")
@@ -191,7 +191,7 @@ async def test_shadow_reports_each_difference_and_its_end(
     methods[:] = [each for each in methods if each.startswith("GET ")]
 
 
-async def test_shadow_ignores_short_differences(start: Start, decided: World, client: Client) -> None:
+async def test_shadow_ignores_short_differences(start: Start, decided: HubFleet, client: Client) -> None:
     """Differences that end within the grace period are never reported."""
     clock = Ticking()
     async with start(replace(SHADOW, settle=10.0), clock=clock) as manager:
@@ -210,14 +210,14 @@ async def test_shadow_ignores_short_differences(start: Start, decided: World, cl
         assert list(shadow.differences) == [key]
 
 
-async def test_shadow_reports_an_undecided_placement(manager: Manager, decided: World) -> None:
+async def test_shadow_reports_an_undecided_placement(manager: Manager, decided: HubFleet) -> None:
     await decided.place("q", PlacementSpec(numberOfClusters=1))
     shadow, key = shadow_of(manager), (decided.namespace, "q")
     async with asyncio.timeout(120):
         while key not in shadow.differences:
             await asyncio.sleep(0.005)
     missing, *rest = shadow.differences[key]
-    assert missing == f"decision q-decision-1 is missing; expected {decided.full('a')}"
+    assert missing == f"decision q-decision-1 is missing; expected {decided.name('a')}"
     assert "status.decisionGroups is nothing, expected a group without a name" in rest
     await decided.delete(PLACEMENTS, "q")
     async with asyncio.timeout(120):

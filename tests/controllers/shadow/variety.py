@@ -8,7 +8,7 @@ import random
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
-from controllers.world import World
+from controllers.hub_fleet import HubFleet
 from fairway.api.cluster import Taint
 from fairway.api.placement import (
     DecisionGroup,
@@ -28,11 +28,11 @@ def word(number: int) -> str:
     return f"c{number:02}"
 
 
-async def people(world: World, *, chance: random.Random) -> None:
+async def people(fleet: HubFleet, *, chance: random.Random) -> None:
     added = datetime.now(UTC) - timedelta(hours=1)
     old = Taint(key="tier", value="old", effect="NoSelect", timeAdded=added)
     for number in range(CLUSTERS):
-        await world.cluster(
+        await fleet.cluster(
             word(number),
             labels={"region": REGIONS[number % 3], "size": "big" if number % 2 else "small"},
             claims={"zone": "ab"[number % 2]},
@@ -41,21 +41,21 @@ async def people(world: World, *, chance: random.Random) -> None:
         )
         if number % 5:
             scores = {"cpu": chance.randint(-100, 100), "mem": chance.randint(-100, 100)}
-            await world.score(word(number), scores)
+            await fleet.score(word(number), scores)
 
 
-async def unrest(world: World, *, chance: random.Random) -> None:
+async def unrest(fleet: HubFleet, *, chance: random.Random) -> None:
     """Some of everything changes."""
     for number in chance.sample(range(CLUSTERS), 6):
-        await world.change_cluster(word(number), labels={"region": chance.choice(REGIONS)})
+        await fleet.change_cluster(word(number), labels={"region": chance.choice(REGIONS)})
     for number in chance.sample(range(CLUSTERS), 6):
         scores = {"cpu": chance.randint(-100, 100), "mem": chance.randint(-100, 100)}
-        await world.score(word(number), scores)
+        await fleet.score(word(number), scores)
     for number in chance.sample(range(CLUSTERS), 4):
-        await world.change_cluster(word(number), allocatable={"cpu": str(chance.randint(1, 64))})
+        await fleet.change_cluster(word(number), allocatable={"cpu": str(chance.randint(1, 64))})
     for number in chance.sample(range(CLUSTERS), 3):
         taint = Taint(key="tier", value="old", effect=chance.choice(("NoSelect", "NoSelectIfNew")))
-        await world.change_cluster(word(number), taints=[taint])
+        await fleet.change_cluster(word(number), taints=[taint])
 
 
 def specs(chance: random.Random, count: int) -> Iterator[PlacementSpec]:

@@ -3,8 +3,8 @@
 import pytest
 import yaml
 
+from controllers.hub_fleet import HubFleet
 from controllers.walkthrough.conftest import Terminal
-from controllers.world import World
 from fairway.controllers.manager import Manager
 from fairway.kube import PLACEMENTS
 
@@ -31,10 +31,10 @@ spec:
 
 
 @pytest.fixture
-async def scored(world: World) -> None:
+async def scored(fleet: HubFleet) -> None:
     for word, value in (("cluster1", 20), ("cluster2", 70)):
-        await world.cluster(word)
-        await world.score(word, {"memAvailable": value, "cpuAvailable": 100 - value}, resource="test-score1")
+        await fleet.cluster(word)
+        await fleet.score(word, {"memAvailable": value, "cpuAvailable": 100 - value}, resource="test-score1")
 
 
 EMBEDDED = pytest.mark.parametrize("hub", ["embedded"], indirect=True)
@@ -43,38 +43,38 @@ EMBEDDED = pytest.mark.parametrize("hub", ["embedded"], indirect=True)
 
 @pytest.mark.usefixtures("scored")
 @EMBEDDED
-async def test_v1alpha1_placement_by_memory_through_the_api(manager: Manager, world: World) -> None:
-    body = yaml.safe_load(PLACEMENT.format(namespace=world.namespace))
-    path = PLACEMENTS.path(namespace=world.namespace).replace("v1beta1", "v1alpha1")
-    await world.client.request("POST", path, body=body)
-    await world.chooses("placement", "cluster2")
+async def test_v1alpha1_placement_by_memory_through_the_api(manager: Manager, fleet: HubFleet) -> None:
+    body = yaml.safe_load(PLACEMENT.format(namespace=fleet.namespace))
+    path = PLACEMENTS.path(namespace=fleet.namespace).replace("v1beta1", "v1alpha1")
+    await fleet.client.request("POST", path, body=body)
+    await fleet.chooses("placement", "cluster2")
 
 
 @pytest.mark.usefixtures("scored")
 async def test_v1alpha1_placement_by_memory_with_kubectl(
-    manager: Manager, world: World, terminal: Terminal
+    manager: Manager, fleet: HubFleet, terminal: Terminal
 ) -> None:
-    await terminal("kubectl apply -f -", given=PLACEMENT.format(namespace=world.namespace))
-    await world.chooses("placement", "cluster2")
+    await terminal("kubectl apply -f -", given=PLACEMENT.format(namespace=fleet.namespace))
+    await fleet.chooses("placement", "cluster2")
     shown = [line.split() for line in (await terminal("kubectl get placementdecisions -A")).splitlines()]
-    assert [world.namespace, "placement-decision-1"] in [line[:2] for line in shown]
-    await world.score("cluster1", {"memAvailable": 90}, resource="test-score1")
-    await world.chooses("placement", "cluster1")
+    assert [fleet.namespace, "placement-decision-1"] in [line[:2] for line in shown]
+    await fleet.score("cluster1", {"memAvailable": 90}, resource="test-score1")
+    await fleet.chooses("placement", "cluster1")
 
 
 @pytest.mark.usefixtures("scored")
 @EMBEDDED
 async def test_prioritizer_by_name_alone_is_accepted(
-    manager: Manager, world: World, terminal: Terminal
+    manager: Manager, fleet: HubFleet, terminal: Terminal
 ) -> None:
     """As it could be written then."""
-    await world.change_cluster("cluster1", allocatable={"memory": "2Gi"})
-    await world.change_cluster("cluster2", allocatable={"memory": "1Gi"})
-    body = PLACEMENT.format(namespace=world.namespace)
+    await fleet.change_cluster("cluster1", allocatable={"memory": "2Gi"})
+    await fleet.change_cluster("cluster2", allocatable={"memory": "1Gi"})
+    body = PLACEMENT.format(namespace=fleet.namespace)
     old = body[: body.index("      - scoreCoordinate")] + "      - name: ResourceAllocatableMemory\n"
     await terminal("kubectl apply -f -", given=old)
-    await world.chooses("placement", "cluster1")
-    newest = await world.client.get(PLACEMENTS, "placement", namespace=world.namespace)
+    await fleet.chooses("placement", "cluster1")
+    newest = await fleet.client.get(PLACEMENTS, "placement", namespace=fleet.namespace)
     assert newest.spec.prioritizerPolicy is not None
     (only,) = newest.spec.prioritizerPolicy.configurations
     assert only.scoreCoordinate is not None

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from controllers.world import World
+from controllers.hub_fleet import HubFleet
 from fairway.api.cluster import ManagedCluster
 from fairway.api.meta import Condition, set_condition
 from fairway.api.placement import PlacementSpec, Toleration
@@ -20,11 +20,11 @@ TOLERANT = PlacementSpec(
 )
 
 
-async def reports(world: World, word: str, status: str) -> None:
+async def reports(fleet: HubFleet, word: str, status: str) -> None:
     """Report the availability as the cluster's agent, and retry on conflicts."""
-    name = world.full(word)
+    name = fleet.name(word)
     while True:
-        known: ManagedCluster = await world.client.get(MANAGED_CLUSTERS, name)
+        known: ManagedCluster = await fleet.client.get(MANAGED_CLUSTERS, name)
         told = Condition(type=AVAILABLE, status=status, reason="Told", message="")
         conditions = set_condition(known.status.conditions or (), told, now=datetime.now(UTC))
         body: dict[str, Any] = {
@@ -32,7 +32,7 @@ async def reports(world: World, word: str, status: str) -> None:
             "status": {"conditions": [_plain(each) for each in conditions]},
         }
         try:
-            await world.edit(MANAGED_CLUSTERS, name, body, status=True)
+            await fleet.edit(MANAGED_CLUSTERS, name, body, status=True)
         except Conflict:
             continue
         return
@@ -48,26 +48,26 @@ def _plain(condition: Condition) -> dict[str, str]:
     }
 
 
-async def test_only_available_clusters_are_selected(everything: Manager, world: World) -> None:
+async def test_only_available_clusters_are_selected(everything: Manager, fleet: HubFleet) -> None:
     """From the agent's word by way of a taint to the decision, and back."""
-    await world.clusters("a", "b")
-    await world.place("p")
-    await world.place("tolerant", TOLERANT)
-    await world.chooses("p")
-    await reports(world, "a", "True")
-    await reports(world, "b", "True")
-    await world.chooses("p", "a", "b")
-    await world.chooses("tolerant", "a", "b")
-    await reports(world, "a", "False")
-    await world.chooses("p", "b")
-    assert world.chosen("tolerant") == ["a", "b"]
-    await reports(world, "a", "True")
-    await world.chooses("p", "a", "b")
+    await fleet.clusters("a", "b")
+    await fleet.place("p")
+    await fleet.place("tolerant", TOLERANT)
+    await fleet.chooses("p")
+    await reports(fleet, "a", "True")
+    await reports(fleet, "b", "True")
+    await fleet.chooses("p", "a", "b")
+    await fleet.chooses("tolerant", "a", "b")
+    await reports(fleet, "a", "False")
+    await fleet.chooses("p", "b")
+    assert fleet.chosen("tolerant") == ["a", "b"]
+    await reports(fleet, "a", "True")
+    await fleet.chooses("p", "a", "b")
 
 
-async def test_cluster_without_a_set_is_in_the_default_set(everything: Manager, world: World) -> None:
-    room = await world.room("elsewhere")
-    await world.client.request(
+async def test_cluster_without_a_set_is_in_the_default_set(everything: Manager, fleet: HubFleet) -> None:
+    room = await fleet.create_namespace("elsewhere")
+    await fleet.client.request(
         "POST",
         f"/apis/cluster.open-cluster-management.io/v1beta2/namespaces/{room}/managedclustersetbindings",
         body={
@@ -77,17 +77,17 @@ async def test_cluster_without_a_set_is_in_the_default_set(everything: Manager, 
             "spec": {"clusterSet": "default"},
         },
     )
-    await world.place("p", namespace=room)
-    await world.cluster("c", member_of="")
-    await reports(world, "c", "True")
-    await world.eventually(lambda: "c" in world.chosen("p", namespace=room))
+    await fleet.place("p", namespace=room)
+    await fleet.cluster("c", member_of="")
+    await reports(fleet, "c", "True")
+    await fleet.eventually(lambda: "c" in fleet.chosen("p", namespace=room))
 
 
-async def test_deleted_cluster_leaves_decisions_at_once(everything: Manager, world: World) -> None:
+async def test_deleted_cluster_leaves_decisions_at_once(everything: Manager, fleet: HubFleet) -> None:
     """Though cleaning up after it takes its time."""
-    await world.clusters("a")
-    await reports(world, "a", "True")
-    await world.place("p")
-    await world.chooses("p", "a")
-    await world.delete(MANAGED_CLUSTERS, world.full("a"))
-    await world.chooses("p")
+    await fleet.clusters("a")
+    await reports(fleet, "a", "True")
+    await fleet.place("p")
+    await fleet.chooses("p", "a")
+    await fleet.delete(MANAGED_CLUSTERS, fleet.name("a"))
+    await fleet.chooses("p")

@@ -25,7 +25,7 @@ Versions = dict[tuple[str, str, str], str]
 """Resource versions by kind, namespace and name."""
 
 
-class View:
+class PlacementView:
     """``news`` is set on every change. ``namespace`` is the default namespace of lookups."""
 
     def __init__(self, client: Client, *, prefix: str, namespace: str) -> None:
@@ -58,20 +58,20 @@ class View:
             pages = dict(self.history[-1]) if self.history else {}
             pages.pop(new.metadata.name, None)
             if not isinstance(change, Deleted):
-                pages[new.metadata.name] = self._words(new)
+                pages[new.metadata.name] = self._short_names(new)
             self.history.append(pages)
 
     # Names
 
-    def full(self, word: str) -> str:
+    def name(self, word: str) -> str:
         return f"{self.prefix}-{word}"
 
-    def word(self, name: str) -> str:
+    def short(self, name: str) -> str:
         """What is not ours stays as it is."""
         return name.removeprefix(f"{self.prefix}-")
 
-    def _words(self, decision: PlacementDecision) -> tuple[str, ...]:
-        return tuple(self.word(each.clusterName) for each in decision.status.decisions)
+    def _short_names(self, decision: PlacementDecision) -> tuple[str, ...]:
+        return tuple(self.short(each.clusterName) for each in decision.status.decisions)
 
     # Objects
 
@@ -130,10 +130,10 @@ class View:
     def chosen(self, name: str, *, namespace: str = "") -> list[str]:
         """In the order of the pages."""
         found = self.decisions(name, namespace=namespace)
-        return [word for decision in found for word in self._words(decision)]
+        return [word for decision in found for word in self._short_names(decision)]
 
     def pages(self, name: str) -> dict[str, tuple[str, ...]]:
-        return {each.metadata.name: self._words(each) for each in self.decisions(name)}
+        return {each.metadata.name: self._short_names(each) for each in self.decisions(name)}
 
     def groups(self, name: str) -> list[tuple[str, str, tuple[str, ...]]]:
         """Index, name and clusters of each page, by its labels."""
@@ -141,7 +141,7 @@ class View:
             (
                 each.metadata.labels.get(GROUP_INDEX_LABEL, "?"),
                 each.metadata.labels.get(GROUP_NAME_LABEL, "?"),
-                self._words(each),
+                self._short_names(each),
             )
             for each in self.decisions(name)
         ]
@@ -149,7 +149,7 @@ class View:
     def scores(self, name: str) -> dict[str, int | None]:
         """As they are recorded."""
         return {
-            self.word(each.clusterName): each.score
+            self.short(each.clusterName): each.score
             for decision in self.decisions(name)
             for each in decision.status.decisions
         }
@@ -177,7 +177,7 @@ class View:
                     for each in placements
                 ),
                 *(
-                    f"decision {each.metadata.name} {each.metadata.labels}: {' '.join(self._words(each))}"
+                    f"decision {each.metadata.name} {each.metadata.labels}: {' '.join(self._short_names(each))}"
                     for each in decisions
                 ),
                 *(

@@ -1,7 +1,7 @@
 """A part of a hub for one test: creates clusters, sets, scores and placements, and observes decisions.
 
 Names of clusters, sets and namespaces have a prefix that is unique to the test. A test uses only the word after it:
-``await world.cluster("a")``, then ``world.chosen("p") == ["a"]``.
+``await fleet.cluster("a")``, then ``fleet.chosen("p") == ["a"]``.
 
 Nothing here sleeps. ``eventually`` checks after every watch event; ``after`` waits until the controllers have observed
 a write and have nothing left to do, which is when a test can assert that they did nothing.
@@ -19,8 +19,8 @@ import msgspec
 import pytest
 from msgspec import structs
 
+from controllers.placement_view import PlacementView, Versions
 from controllers.settling import DEADLINE, settled, told, told_of_deletion
-from controllers.view import Versions, View
 from fairway.api.cluster import CLUSTER_SET_LABEL, ManagedCluster, Taint
 from fairway.api.clusterset import ManagedClusterSet, ManagedClusterSetBinding
 from fairway.api.decision import PlacementDecision
@@ -64,7 +64,7 @@ _IN_NAMESPACES: Final[tuple[Resource[Any], ...]] = (
 _EVERYWHERE: Final[tuple[Resource[Any], ...]] = (MANAGED_CLUSTERS, MANAGED_CLUSTER_SETS)
 
 
-class World(View):
+class HubFleet(PlacementView):
     """Use it in ``async with``. ``namespace`` exists, and an empty set is bound to it."""
 
     def __init__(self, client: Client, *, followers: Collection[Manager] = ()) -> None:
@@ -76,8 +76,8 @@ class World(View):
         self._namespaces: set[str] = set()
         self._stack = AsyncExitStack()
 
-    async def __aenter__(self) -> "World":
-        await self.room("ns")
+    async def __aenter__(self) -> "HubFleet":
+        await self.create_namespace("ns")
         await self._stack.enter_async_context(self.following())
         await self.cluster_set(SET)
         await self.bind(SET)
@@ -110,9 +110,9 @@ class World(View):
 
     # Making
 
-    async def room(self, word: str) -> str:
+    async def create_namespace(self, word: str) -> str:
         """A namespace; its full name."""
-        name = self.full(word)
+        name = self.name(word)
         if name not in self._namespaces:
             self._namespaces.add(name)
             with suppress(AlreadyExists):
@@ -133,13 +133,13 @@ class World(View):
     ) -> ManagedCluster:
         """``member_of``: the set; empty for none."""
         built = builders.cluster(
-            self.full(word),
+            self.name(word),
             labels={**(labels or {}), MARK: self.prefix},
             claims=claims,
             taints=tuple(taints),
             allocatable=allocatable,
             version=version,
-            member_of=self.full(member_of) if member_of else "",
+            member_of=self.name(member_of) if member_of else "",
         )
         meta = structs.replace(built.metadata, finalizers=finalizers)
         made = await self.create(MANAGED_CLUSTERS, structs.replace(built, metadata=meta))
@@ -164,10 +164,10 @@ class World(View):
         member_of: str | None = None,
     ) -> ManagedCluster:
         """Add labels, remove those with value None, and replace other fields."""
-        name = self.full(word)
+        name = self.name(word)
         labels = dict(labels or {})
         if member_of is not None:
-            labels[CLUSTER_SET_LABEL] = self.full(member_of) if member_of else None
+            labels[CLUSTER_SET_LABEL] = self.name(member_of) if member_of else None
         body: dict[str, Any] = {"metadata": {"labels": labels}} if labels else {}
         if taints is not None:
             body["spec"] = {"taints": msgspec.to_builtins(tuple(taints))}
@@ -183,13 +183,13 @@ class World(View):
 
     async def cluster_set(self, word: str, *, selector: LabelSelector | None = None) -> ManagedClusterSet:
         """By the exclusive label, or by a selector if one is given."""
-        built = builders.cluster_set(self.full(word), selector=selector)
+        built = builders.cluster_set(self.name(word), selector=selector)
         meta = ObjectMeta(name=built.metadata.name, labels={MARK: self.prefix})
         return await self.create(MANAGED_CLUSTER_SETS, structs.replace(built, metadata=meta))
 
     async def bind(self, word: str, *, namespace: str = "") -> ManagedClusterSetBinding:
         namespace = namespace or self.namespace
-        bound = builders.binding(self.full(word), namespace=namespace)
+        bound = builders.binding(self.name(word), namespace=namespace)
         return await self.create(MANAGED_CLUSTER_SET_BINDINGS, bound, namespace=namespace)
 
     async def score(
@@ -201,7 +201,7 @@ class World(View):
         valid_until: datetime | None = None,
     ) -> AddOnPlacementScore:
         """Create or replace a score."""
-        namespace = await self.room(word)
+        namespace = await self.create_namespace(word)
         with suppress(AlreadyExists):
             body = {"metadata": {"name": resource}}
             await self.create(ADD_ON_PLACEMENT_SCORES, body, namespace=namespace)
@@ -214,7 +214,7 @@ class World(View):
         )
 
     async def calculated(self, word: str, calculator: str, value: int) -> ManagedClusterScore:
-        namespace = await self.room(word)
+        namespace = await self.create_namespace(word)
         name = managed_cluster_score_name(cluster=namespace, calculator=calculator)
         with suppress(AlreadyExists):
             await self.create(MANAGED_CLUSTER_SCORES, {"metadata": {"name": name}}, namespace=namespace)
@@ -234,7 +234,7 @@ class World(View):
         """Sets in the spec are named by their words."""
         namespace = namespace or self.namespace
         spec = spec or PlacementSpec()
-        spec = structs.replace(spec, clusterSets=tuple(self.full(each) for each in spec.clusterSets))
+        spec = structs.replace(spec, clusterSets=tuple(self.name(each) for each in spec.clusterSets))
         built = builders.placement(name, namespace=namespace, spec=spec, annotations=annotations)
         return await self.create(PLACEMENTS, built, namespace=namespace)
 
@@ -257,7 +257,7 @@ class World(View):
 
     async def overwrite(self, name: str, *words: str, namespace: str = "") -> PlacementDecision:
         """Overwrite the clusters of a page, as another client might."""
-        chosen = [{"clusterName": self.full(word), "reason": ""} for word in words]
+        chosen = [{"clusterName": self.name(word), "reason": ""} for word in words]
         return await self.edit(
             PLACEMENT_DECISIONS,
             name,
