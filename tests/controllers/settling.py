@@ -4,7 +4,7 @@ An empty queue does not suffice: every kind has its own watch, which may be abou
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import Any, Final
 
@@ -20,9 +20,8 @@ DEADLINE: Final = 120.0
 
 async def told(manager: Manager, resource: Resource[T], written: T) -> None:
     """Wait until the controllers have observed a write, if they watch its kind."""
-    version = _version(written)
     for informer in _looking(manager, resource):
-        await _until(informer, lambda each: int(each.resource_version) >= version)
+        await _until(informer, lambda each: _has(each, [written]))
 
 
 async def told_of_deletion(manager: Manager, resource: Resource[T], deleted: T) -> None:
@@ -71,11 +70,10 @@ async def caught_up(client: Client, informer: Informer[Any]) -> bool:
     """Wait until an informer has the hub's current objects; return whether it had them already."""
     listed = await client.list(informer.resource, fields=informer.fields)
     there = {(each.metadata.namespace, each.metadata.name) for each in listed.items}
-    newest = max((_version(each) for each in listed.items), default=0)
 
     def told(informer: Informer[Any]) -> bool:
         old = informer.store.keys() - there - informer.unreadable.keys()
-        return int(informer.resource_version) >= newest and all(
+        return _has(informer, listed.items) and all(
             _version(informer.store[key]) > int(listed.resource_version) for key in old
         )
 
@@ -83,6 +81,21 @@ async def caught_up(client: Client, informer: Informer[Any]) -> bool:
         return True
     await _until(informer, told)
     return False
+
+
+def _has(informer: Informer[Any], objects: Sequence[Any]) -> bool:
+    """Return whether an informer has these versions of objects, or newer ones.
+
+    The response to a write of the controllers may be in the store before the watch delivers it. The watch then reports
+    no change, so that a waiting test would not see its progress.
+    """
+    if int(informer.resource_version) >= max(map(_version, objects), default=0):
+        return True
+    stored = [informer.store.get((each.metadata.namespace, each.metadata.name)) for each in objects]
+    return all(
+        there is not None and _version(there) >= _version(each)
+        for each, there in zip(objects, stored, strict=True)
+    )
 
 
 def _looking(manager: Manager, resource: Resource[T]) -> list[Informer[Any]]:
