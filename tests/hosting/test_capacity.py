@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fairway.engine.workload import HostKey
-from fairway.hosting import Capacity, HostingState, Unknown
+from fairway.hosting import Capacity, HostingState, Unknown, place, reports
 from fairway.hosting.capacity import NO_RESOURCES, NO_SLOTS
 from fairway.hosting.demand import Demand, demand_of
 from fairway.hosting.resources import CPU, HOSTED, SLOTS
@@ -147,6 +147,32 @@ def test_size_takes_its_share_of_the_room_where_its_own_slots_are_published() ->
     assert amounts(state, single) == 540
     none_of_it = state_of(host("h1"), load("h1", count=0, scores={"hcpSlotsSingle": 3, "hcpSlotsSmall": 0}))
     assert amounts(none_of_it, small) > none_of_it.free(H1)[SLOTS]
+
+
+FREE = {FREE_CLAIMS["cpu"]: "50", FREE_CLAIMS["memory"]: "170Gi"}
+
+
+def test_headroom_includes_existing_load_where_only_free_amounts_are_published() -> None:
+    state = state_of(
+        host("h1", claims=FREE), load("h1", count=10), host("h2", claims=FREE), load("h2", count=0)
+    )
+    loaded, empty = reports(state)
+    assert (loaded.slots["small"], empty.slots["small"]) == (10, 10)
+    assert (loaded.headroom, loaded.limited_by) == (50, "cpu"), "ten small ones and room for ten"
+    assert empty.headroom == 100
+    (decision,) = place(state, [request("shop")], now=NOW)
+    assert decision.host == HostKey("h2", "uid-h2")
+
+
+def test_share_that_is_kept_free_is_of_the_whole_host_where_only_free_amounts_are_published() -> None:
+    state = state_of(host("h1", claims=FREE), load("h1", count=10), policy(maxUtilization=80))
+    assert state.free(H1)[CPU] == (50 - 20) * 1000
+
+
+def test_headroom_is_of_the_allocatable_amounts_where_they_are_published() -> None:
+    known = host("h1", claims=FREE, allocatable={"cpu": "200", "memory": "680Gi"})
+    (report,) = reports(state_of(known, load("h1", count=10)))
+    assert report.headroom == 25
 
 
 def test_allocatable_resources_limit_where_nothing_better_is_published() -> None:

@@ -95,7 +95,11 @@ def capacity_of(
         free = telemetry.free
         for resource, amount in free.items():
             at_least = amount + sum(each.get(resource, 0) for each in held)
-            total[resource] = max(at_least, (telemetry.allocatable or {}).get(resource, 0))
+            if telemetry.allocatable is not None:
+                total[resource] = max(at_least, telemetry.allocatable.get(resource, 0))
+            else:
+                # Without the hosted clusters of others, a loaded host would seem as empty as a new one.
+                total[resource] = at_least + others * SIZES[SMALL].get(resource, 0)
     elif telemetry.allocatable is not None:
         free = {}
         for resource in (CPU, MEMORY, PODS):
