@@ -313,10 +313,19 @@ def test_kubectl_spellings_of_a_placement_are_accepted(capsys: Capture, words: s
         ("ns1/idlest", "cannot explain kind 'ns1/idlest'; write: fairway explain placement ns1/idlest"),
         ("cluster apps-sin", "cannot explain kind 'cluster'; write: fairway explain placement NS/NAME"),
         ("placement", "no placement named; write: fairway explain placement NS/NAME"),
-        ("placement/idlest web", "'placement/idlest' and 'web' both name a placement; give one of them"),
+        ("placement/idlest web", "'placement/idlest' and 'web' both name an object; give one of them"),
         (
             "placement ns1/idlest -n ns2",
             "'ns1/idlest' names namespace 'ns1', but -n is 'ns2'; give one of them",
+        ),
+        (
+            "hostedclusterrequest ns1/shop --all",
+            "-f, --all: for placements only; a HostedClusterRequest takes",
+        ),
+        ("hostedclusterrequest/shop web", "'hostedclusterrequest/shop' and 'web' both name an object"),
+        (
+            "hostedclusterrequests.example.com ns1/shop",
+            "cannot explain kind 'hostedclusterrequests.example.com'",
         ),
     ],
 )

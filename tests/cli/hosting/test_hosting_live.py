@@ -57,6 +57,21 @@ def test_explain_of_a_request_without_scores_names_its_host(hub: HubAddress, cap
     assert capsys.readouterr().out.startswith("team-a/a is hosted on host-1 (Bound)")
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "hostedclusterrequest team-a/a",
+        "HostedClusterRequests.placement.fairway.dev/a -n team-a",
+        "hostedclusterrequest.v1alpha1.placement.fairway.dev a -n team-a",
+    ],
+)
+def test_explain_of_any_kind_forwards_requests(hub: HubAddress, words: str, capsys: Capture) -> None:
+    assert hosting(hub, "explain", "team-a/a") == 0
+    expected = capsys.readouterr()
+    assert run(["explain", *words.split(), "--kubeconfig", str(hub.kubeconfig)]) == 0
+    assert capsys.readouterr() == expected
+
+
 @pytest.mark.parametrize("verb", ["explain", "delete"])
 def test_unknown_request_is_bad_input(hub: HubAddress, verb: str, capsys: Capture) -> None:
     assert hosting(hub, verb, "team-a/nope") == 2

@@ -1,5 +1,6 @@
 """`fairway explain`: why a placement selected these clusters, why not others, and what would change that."""
 
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,10 +20,17 @@ if TYPE_CHECKING:
     from fairway.engine.profile import Profile
     from fairway.whatif.world import Key, World
 
-NOT_A_PLACEMENT: Final = "cannot explain kind {word!r}; write: fairway explain placement {name}"
+NOT_A_PLACEMENT: Final = (
+    "cannot explain kind {word!r}; write: fairway explain placement {name}, or hostedclusterrequest {name}"
+)
 WHICH_PLACEMENT: Final = "no placement named; write: fairway explain placement NS/NAME"
-TWO_NAMES: Final = "{word!r} and {name!r} both name a placement; give one of them"
+TWO_NAMES: Final = "{word!r} and {name!r} both name an object; give one of them"
 TWO_NAMESPACES: Final = "{name!r} names namespace {given!r}, but -n is {namespace!r}; give one of them"
+OF_PLACEMENTS: Final = (
+    "{options}: for placements only; a HostedClusterRequest takes -n, -o, --kubeconfig and --context"
+)
+REQUESTS: Final = ("hostedclusterrequest", "hostedclusterrequests")
+REQUEST_GROUP: Final = re.compile(r"(?:\.v\d+(?:(?:alpha|beta)\d+)?)?\.placement\.fairway\.dev")
 WATCH_WHAT: Final = "--watch requires a hub; with -f, add --hub"
 WATCH_NOW: Final = "--watch and --now exclude each other"
 
@@ -40,6 +48,22 @@ def _placement_name(kind: str, name: str | None, namespace: str | None) -> str:
         name = found[1]
     if not name:
         raise click.BadParameter(WHICH_PLACEMENT, param_hint="NS/NAME")
+    return _in_namespace(name, namespace)
+
+
+def _request_name(kind: str, name: str | None, namespace: str | None) -> str | None:
+    """Return NS/NAME of the HostedClusterRequest; None if another kind is named."""
+    word, slash, named = kind.partition("/")
+    plain, dot, rest = word.lower().partition(".")
+    if plain not in REQUESTS or (dot and not REQUEST_GROUP.fullmatch(f".{rest}")):
+        return None
+    if slash and name is not None:
+        raise click.BadParameter(TWO_NAMES.format(word=kind, name=name), param_hint="hostedclusterrequest")
+    return _in_namespace(named if slash else name or "", namespace)
+
+
+def _in_namespace(name: str, namespace: str | None) -> str:
+    """Add the namespace of -n to a name without one. Raises BadParameter if they differ."""
     if namespace is None:
         return name
     given, slash, _ = name.rpartition("/")
@@ -59,11 +83,13 @@ Examples:
   fairway explain placement ns1/most-free-cpu --watch
   fairway explain placement/most-free-cpu -n ns1
   fairway explain -f changed-placement.yaml --hub placement ns1/most-free-cpu
+  fairway explain hostedclusterrequest default/shop
 
 \b
 Without -f, the command reads the hub; with -f and --hub, the hub as it would be with the files applied. Nothing is
 written. --watch explains again whenever the answer changes. With files only, the answer is that of fairway place:
-placements that precede this one, by namespace and name, are decided first. --alone leaves them undecided.
+placements that precede this one, by namespace and name, are decided first. --alone leaves them undecided. A
+HostedClusterRequest is explained as by fairway hosting explain: with options of the hub, -n and -o only.
 
 \b
 A placement that is not satisfied, or not as the hub has it, may wait. Where the controllers run on this machine as the
@@ -96,8 +122,10 @@ cluster, Balance may differ.
 )
 @click.argument(
     "kind",
-    shell_complete=lambda _context, _parameter, typed: ["placement"] if "placement".startswith(typed) else [],
-    metavar="placement",
+    shell_complete=lambda _context, _parameter, typed: [
+        each for each in ("placement", REQUESTS[0]) if each.startswith(typed)
+    ],
+    metavar="placement|hostedclusterrequest",
 )
 @click.argument("name", metavar="NS/NAME", required=False, shell_complete=complete("placements"))
 @click.option(
@@ -139,6 +167,23 @@ def explain(
     output: OutputFormat,
 ) -> int:
     """Explain why a placement selects these clusters, and why not the others."""
+    request = _request_name(kind, name, where)
+    if request is not None:
+        given_options = {
+            "-f": files,
+            "--hub": with_hub,
+            "--cluster": cluster,
+            "--now": now,
+            "--alone": alone,
+            "--all": everything,
+            "--watch": watch,
+            "--scheduler-config": scheduler_config,
+        }
+        if refused := [option for option, value in given_options.items() if value]:
+            raise click.UsageError(OF_PLACEMENTS.format(options=", ".join(refused)))
+        from fairway.cli.hosting.request import explain_request
+
+        return explain_request(request, output=output, hub=hub)
     asked = Question(
         name=_placement_name(kind, name, where), cluster=cluster, everything=everything, output=output
     )

@@ -49,6 +49,11 @@ Exit status: 0 it has a hosting cluster, 1 it has none, 2 bad input.
 @hub_options
 def explain(request: str, output: OutputFormat, hub: HubChoice) -> int:
     """Explain where a HostedClusterRequest is hosted and why, or why it is not."""
+    return explain_request(request, output=output, hub=hub)
+
+
+def explain_request(request: str, *, output: OutputFormat, hub: HubChoice) -> int:
+    """Implement `fairway hosting explain` and `fairway explain hostedclusterrequest`."""
     from fairway.api.kinds import encode
 
     namespace, name = _parse(request)
