@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from controllers.conftest import Start
-from controllers.world import SET, World
+from controllers.hub_fleet import SET, HubFleet
 from fairway.api.cluster import CONDITION_AVAILABLE
 from fairway.api.hosted_request import UNSCHEDULABLE, HostedClusterRequest
 from fairway.api.hosting_policy import COUNT_SCORE, SCORE_RESOURCE
@@ -31,47 +31,47 @@ DEBITS: Final = {SCORE_DEBITS: f"{SCORE_RESOURCE}/{COUNT_SCORE}=+1"}
 class SharedHosts:
     """Two empty hosts that take two hosted clusters each, and publish no further score."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
+    def __init__(self, fleet: HubFleet) -> None:
+        self.fleet = fleet
         self._asked: list[str] = []
 
     async def build(self) -> None:
-        world = self.world
+        fleet = self.fleet
         for word in ("a", "b"):
-            await world.cluster(word, claims={HOSTING_CLAIM: "true"})
+            await fleet.cluster(word, claims={HOSTING_CLAIM: "true"})
             conditions = [reported_condition(CONDITION_AVAILABLE, "True")]
-            await world.edit(
-                MANAGED_CLUSTERS, world.full(word), {"status": {"conditions": conditions}}, status=True
+            await fleet.edit(
+                MANAGED_CLUSTERS, fleet.name(word), {"status": {"conditions": conditions}}, status=True
             )
             until = datetime.now(UTC) + timedelta(hours=1)
-            await world.score(word, {COUNT_SCORE: 0}, resource=SCORE_RESOURCE, valid_until=until)
+            await fleet.score(word, {COUNT_SCORE: 0}, resource=SCORE_RESOURCE, valid_until=until)
         policy = {
-            "metadata": {"name": world.full("few")},
-            "spec": {"clusterSets": [world.full(SET)], "maxPerHost": MOST},
+            "metadata": {"name": fleet.name("few")},
+            "spec": {"clusterSets": [fleet.name(SET)], "maxPerHost": MOST},
         }
-        await world.create(HOSTING_POLICIES, policy)
+        await fleet.create(HOSTING_POLICIES, policy)
 
     async def place(self, name: str, manager: Manager) -> None:
-        await self.world.place(name, LEAST, annotations=DEBITS)
-        await self.world.settled(manager)
+        await self.fleet.place(name, LEAST, annotations=DEBITS)
+        await self.fleet.settled(manager)
 
     async def ask(self, name: str, manager: Manager) -> HostedClusterRequest:
-        spec = {"hostedCluster": {"spec": {"platform": {"type": "None"}}}, "policy": self.world.full("few")}
+        spec = {"hostedCluster": {"spec": {"platform": {"type": "None"}}}, "policy": self.fleet.name("few")}
         self._asked.append(name)
-        await self.world.create(
+        await self.fleet.create(
             HOSTED_CLUSTER_REQUESTS,
             {"metadata": {"name": name}, "spec": spec},
-            namespace=self.world.namespace,
+            namespace=self.fleet.namespace,
         )
-        await self.world.settled(manager)
+        await self.fleet.settled(manager)
         return await self.request(name)
 
     async def request(self, name: str) -> HostedClusterRequest:
-        return await self.world.client.get(HOSTED_CLUSTER_REQUESTS, name, namespace=self.world.namespace)
+        return await self.fleet.client.get(HOSTED_CLUSTER_REQUESTS, name, namespace=self.fleet.namespace)
 
     async def loads(self, *placements: str) -> Counter[str]:
         """Return the hosted clusters of each host that exist or are promised."""
-        hosts = [self.world.full(word) for name in placements for word in self.world.chosen(name)]
+        hosts = [self.fleet.name(word) for name in placements for word in self.fleet.chosen(name)]
         for name in self._asked:
             place = (await self.request(name)).status.hostingCluster
             hosts += [] if place is None else [place.name]
@@ -79,15 +79,15 @@ class SharedHosts:
 
     async def clear(self) -> None:
         for name in self._asked:
-            await self.world.delete(HOSTED_CLUSTER_REQUESTS, name)
-            await gone(self.world.client, HOSTED_CLUSTER_REQUESTS, name, namespace=self.world.namespace)
-        await self.world.delete(HOSTING_POLICIES, self.world.full("few"))
+            await self.fleet.delete(HOSTED_CLUSTER_REQUESTS, name)
+            await gone(self.fleet.client, HOSTED_CLUSTER_REQUESTS, name, namespace=self.fleet.namespace)
+        await self.fleet.delete(HOSTING_POLICIES, self.fleet.name("few"))
 
 
 async def test_placements_and_requests_leave_each_others_room_alone_also_after_a_restart(
-    start: Start, world: World
+    start: Start, fleet: HubFleet
 ) -> None:
-    hosts = SharedHosts(world)
+    hosts = SharedHosts(fleet)
     await hosts.build()
     async with start(BOTH) as manager:
         await hosts.place("p1", manager)
@@ -100,16 +100,16 @@ async def test_placements_and_requests_leave_each_others_room_alone_also_after_a
         refused = await hosts.ask("r3", manager)
         assert refused.status.phase == UNSCHEDULABLE
         reasons = " ".join(each.reason for each in refused.status.rejections)
-        assert f"reserved by placement {world.namespace}/p" in reasons
-        (free,) = world.chosen("p1")
-        await world.delete(PLACEMENTS, "p1")
+        assert f"reserved by placement {fleet.namespace}/p" in reasons
+        (free,) = fleet.chosen("p1")
+        await fleet.delete(PLACEMENTS, "p1")
         placed = await until(
-            world.client,
+            fleet.client,
             HOSTED_CLUSTER_REQUESTS,
             "r3",
             lambda each: each.status.hostingCluster is not None,
-            namespace=world.namespace,
+            namespace=fleet.namespace,
         )
         assert placed.status.hostingCluster is not None
-        assert placed.status.hostingCluster.name == world.full(free)
+        assert placed.status.hostingCluster.name == fleet.name(free)
         await hosts.clear()
