@@ -20,6 +20,7 @@ from fairway.api.amount_display import display_amount, display_change
         ("memory", "1123093620Ki", "1.05 TiB"),
         ("memory", "1047552Ki", "1023 MiB"),
         ("memory", 900, "900 B"),
+        ("memory", "1180473561555339575296", "1024 EiB"),
         ("ephemeral-storage", "1536Mi", "1.5 GiB"),
         ("hugepages-2Mi", "4Mi", "4 MiB"),
         ("cpu", "93500m", "93.5"),

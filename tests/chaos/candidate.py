@@ -15,7 +15,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from chaos.lines import Caller
+from chaos.control import ControlClient
 from chaos.things import Thing
 from fairway.kube.clock import Backoff
 from fairway.kube.errors import Conflict, KubeError
@@ -42,7 +42,7 @@ class Candidate:
     name: str
     client: Client
     namespace: str
-    line: Caller
+    line: ControlClient
     stop: str = ""
     """How it is to stop itself at the next write; empty for not at all."""
     sending: "asyncio.Task[Thing] | None" = None
@@ -54,7 +54,7 @@ class Candidate:
                 identity=self.name,
                 timing=TIMING,
                 on_started=lambda fence: self._lead(elector, fence),
-                on_stopped=lambda: self.line.tell(stopped=True),
+                on_stopped=lambda: self.line.send(stopped=True),
             )
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, elector.stop)
             listening = asyncio.create_task(self._listen())
@@ -63,18 +63,18 @@ class Candidate:
 
     async def _listen(self) -> None:
         while True:
-            self.stop = (await self.line.hear())["stop"]
+            self.stop = (await self.line.receive())["stop"]
 
     async def _lead(self, elector: Elector, fence: Fence) -> None:
-        self.line.tell(leads=fence.token)
+        self.line.send(leads=fence.token)
         while True:
             try:
                 await self._write(elector)
             except (Lost, asyncio.CancelledError) as error:
-                self.line.tell(lost=str(error), token=fence.token)
+                self.line.send(lost=str(error), token=fence.token)
                 raise
             except (LeaderError, KubeError) as error:
-                self.line.tell(failed=str(error))
+                self.line.send(failed=str(error))
             await asyncio.sleep(PACE)
 
     async def _write(self, elector: Elector) -> None:
@@ -83,13 +83,13 @@ class Candidate:
             begun = time.monotonic()
             stop, self.stop = self.stop, ""
             if stop:
-                self.line.tell(inside=fence.token)
+                self.line.send(inside=fence.token)
                 os.kill(os.getpid(), signal.SIGSTOP)
                 if stop == "late":
                     await self._late(ledger, fence)
                 fence.ensure()
             written = await self._send(ledger, fence)
-        self.line.tell(
+        self.line.send(
             wrote=int(written.metadata.resourceVersion),
             token=fence.token,
             begun=begun,
@@ -101,7 +101,7 @@ class Candidate:
 
         def tell(sending: "asyncio.Task[Thing]") -> None:
             refused = isinstance(sending.exception(), Conflict)
-            self.line.tell(late="refused" if refused else "written", token=fence.token)
+            self.line.send(late="refused" if refused else "written", token=fence.token)
 
         self.sending = asyncio.create_task(self._send(ledger, fence))
         self.sending.add_done_callback(tell)
@@ -121,7 +121,7 @@ class Candidate:
 
 
 async def _main(kubeconfig: str, path: str, namespace: str, name: str) -> None:
-    line = await Caller.introduced(path, name=name)
+    line = await ControlClient.connect(path, name=name)
     quick = Retry(backoff=Backoff(base=0.02, cap=0.2))
     async with Client.from_kubeconfig(kubeconfig, retry=quick) as client:
         await Candidate(name=name, client=client, namespace=namespace, line=line).run()

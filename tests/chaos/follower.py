@@ -4,7 +4,7 @@ import asyncio
 import logging
 import sys
 
-from chaos.lines import Caller
+from chaos.control import ControlClient
 from chaos.things import CONFIG_MAPS, Thing
 from fairway.kube.change import Added, Batch, Deleted, Updated
 from fairway.kube.clock import Backoff
@@ -16,12 +16,12 @@ QUICK = Backoff(base=0.02, cap=0.2)
 
 
 class Telling(logging.Handler):
-    def __init__(self, line: Caller) -> None:
+    def __init__(self, line: ControlClient) -> None:
         super().__init__(logging.INFO)
         self._line = line
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._line.tell(log=record.getMessage())
+        self._line.send(log=record.getMessage())
 
 
 def told(batch: Batch[Thing]) -> list[list[str]]:
@@ -43,7 +43,7 @@ def _told(thing: Thing) -> tuple[str, ...]:
 
 
 async def _main(kubeconfig: str, path: str, namespace: str, name: str) -> None:
-    line = await Caller.introduced(path, name=name)
+    line = await ControlClient.connect(path, name=name)
     log = logging.getLogger("fairway.kube")
     log.setLevel(logging.INFO)
     log.addHandler(Telling(line))
@@ -51,7 +51,7 @@ async def _main(kubeconfig: str, path: str, namespace: str, name: str) -> None:
         # Watches of a few seconds, so that they also end in the ordinary way.
         informer = Informer(client, CONFIG_MAPS, namespace=namespace, watch_seconds=2.0, backoff=QUICK)
         informer.subscribe(
-            lambda batch: line.tell(epoch=batch.epoch, listed=batch.listed, changes=told(batch))
+            lambda batch: line.send(epoch=batch.epoch, listed=batch.listed, changes=told(batch))
         )
         await informer.run()
 

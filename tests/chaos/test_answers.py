@@ -56,7 +56,7 @@ class Gate:
 
 
 @asynccontextmanager
-async def scene(folder: Path) -> AsyncIterator[Client]:
+async def single_hub(folder: Path) -> AsyncIterator[Client]:
     async with embedded_hub(folder=folder / "data", definitions=(), controllers=frozenset()) as hub:
         file = folder / "kubeconfig"
         hub.certificates.write_kubeconfig(file, server=hub.url)
@@ -155,7 +155,7 @@ CASES: dict[str, Any] = {
 async def test_an_answer_waits_for_what_it_is_about(tmp_path: Path, case: str, fate: str) -> None:
     there, first, second, refusal = CASES[case]
     gate = Gate()
-    async with scene(tmp_path) as client:
+    async with single_hub(tmp_path) as client:
         made = await make(client, there) if there else None
         with gate.holding():
             one, two = await answered_while_held(gate, first(client, made), second(client, made))

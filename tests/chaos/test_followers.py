@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from chaos.callbacks import Batch, Change, Copy, Key, Seen
-from chaos.lines import Line, Party, switchboard
+from chaos.control import Message, Program, control_server
 from chaos.servers import ONCE, EmbeddedServer, RealServer, Server, client_of, embedded_server
 from chaos.things import CONFIG_MAPS, body
 from fairway.hub.authn import jwt, service_account_tokens
@@ -49,8 +49,8 @@ def server(request: pytest.FixtureRequest) -> Server:
 class FollowerHarness:
     """One namespace, somebody who changes what is in it, and a follower."""
 
-    def __init__(self, client: Client, party: Party, namespace: str, chance: random.Random) -> None:
-        self.client, self.party, self.namespace = client, party, namespace
+    def __init__(self, client: Client, program: Program, namespace: str, chance: random.Random) -> None:
+        self.client, self.program, self.namespace = client, program, namespace
         self.chance = chance
         self.copy = Copy()
         self._taken = 0
@@ -92,20 +92,20 @@ class FollowerHarness:
             if each.metadata.name != HUBS_OWN
         }
 
-        def holds(line: Line) -> bool:
+        def holds(line: Message) -> bool:
             self._take(line)
             return not self.copy.differences(hub)
 
         if self.copy.differences(hub):
             try:
-                await self.party.says(holds, after=self._taken)
+                await self.program.wait_for(holds, after=self._taken)
             except TimeoutError:
                 raise AssertionError(
-                    f"{self.copy.differences(hub)}; last said: {self.party.said[-5:]}"
+                    f"{self.copy.differences(hub)}; last said: {self.program.messages[-5:]}"
                 ) from None
         assert self.copy.problems == []
 
-    def _take(self, line: Line) -> None:
+    def _take(self, line: Message) -> None:
         self._taken += 1
         if "changes" not in line:
             return
@@ -126,19 +126,19 @@ async def harness(
     kubeconfig: Path | None = None,
     namespace: str = "",
 ) -> AsyncIterator[FollowerHarness]:
-    async with switchboard() as board, client_of(server) as client:
+    async with control_server() as control, client_of(server) as client:
         if not namespace:
             namespace = await made_namespace(client)
         child = Child(
             "chaos.follower",
             str(kubeconfig or server.kubeconfig),
-            str(board.path),
+            str(control.path),
             namespace,
             "follower",
             log=folder / "follower.log",
         )
         try:
-            yield FollowerHarness(client, await board.party("follower"), namespace, chance)
+            yield FollowerHarness(client, await control.program("follower"), namespace, chance)
         finally:
             child.kill()
 
@@ -287,7 +287,7 @@ async def test_a_token_that_runs_out_is_replaced(
         await server.start()
         await at.stir(20)
         await at.mark()
-        refused = await at.party.says(lambda line: "401" in line.get("log", ""))
+        refused = await at.program.wait_for(lambda line: "401" in line.get("log", ""))
         assert "Unauthorized" in refused["log"]
         file.write_text(token_of(server, account, seconds=600))
         await at.converged()

@@ -11,8 +11,8 @@ from uuid import uuid4
 import pytest
 
 from chaos.candidate import CONFIG_MAPS, HOLDER, LEDGER, NUMBER, TOKEN
+from chaos.control import ControlServer, Message, Program, control_server
 from chaos.leadership import Entry, Guarded, Held, problems
-from chaos.lines import Line, Party, Switchboard, switchboard
 from chaos.servers import RealServer, Server, client_of, embedded_server
 from fairway.kube.lease import LEASES
 from fairway.kube.rest import Client
@@ -22,13 +22,13 @@ STOPPED: Final = "T"
 
 
 class Election:
-    """The replicas, and the history of what they did as two watches tell it."""
+    """The replicas, and the history of their leases and writes from two watches."""
 
     def __init__(self, client: Client, *, namespace: str) -> None:
         self.client, self.namespace = client, namespace
         self.lease: list[Held] = []
         self.ledger: list[Entry] = []
-        self.replicas: dict[str, tuple[Child, Party]] = {}
+        self.replicas: dict[str, tuple[Child, Program]] = {}
         self._news = asyncio.Event()
 
     async def follow_lease(self, since: str) -> None:
@@ -51,12 +51,12 @@ class Election:
                 self._news.set()
 
     async def written(self, *, above: int) -> Entry:
-        """The first entry of a later term than that."""
+        """Wait for the first entry of a later term."""
         await self._until(lambda: self.last_token > above)
         return next(entry for entry in self.ledger if entry.token > above)
 
     async def given_back(self, *, since: int) -> Held:
-        """In that term or a later one."""
+        """Wait until the lease is released, in this term or a later one."""
 
         def found() -> list[Held]:
             return [each for each in self.lease if each.token >= since and not each.holder]
@@ -65,11 +65,10 @@ class Election:
         return found()[0]
 
     async def lease_told(self, *, until: int) -> None:
-        """That version: the ledger's watch may be ahead, and tell of a term before it began."""
+        """Wait until the lease's watch is at this version, as the ledger's watch may be ahead."""
         await self._until(lambda: self.lease[-1].version > until)
 
     async def _until(self, holds: Callable[[], bool]) -> None:
-        """Looks again whenever a watch tells something."""
         async with asyncio.timeout(PATIENCE):
             while not holds():
                 self._news.clear()
@@ -82,8 +81,8 @@ class Election:
     def guards(self) -> list[Guarded]:
         return [
             Guarded(holder=name, token=line["token"], begun=line["begun"], ended=line["ended"])
-            for name, (_, party) in self.replicas.items()
-            for line in party.said
+            for name, (_, program) in self.replicas.items()
+            for line in program.messages
             if "wrote" in line
         ]
 
@@ -93,14 +92,13 @@ class Election:
 
 
 async def frozen(child: Child) -> None:
-    """Until the kernel says so."""
     async with asyncio.timeout(PATIENCE):
         while Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[0] != STOPPED:
             await asyncio.sleep(POLL)
 
 
 @asynccontextmanager
-async def election(server: Server, board: Switchboard, folder: Path) -> AsyncIterator[Election]:
+async def election(server: Server, control: ControlServer, folder: Path) -> AsyncIterator[Election]:
     async with client_of(server) as client:
         namespace = f"chaos-{uuid4().hex[:8]}"
         await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": namespace}})
@@ -115,12 +113,12 @@ async def election(server: Server, board: Switchboard, folder: Path) -> AsyncIte
             child = Child(
                 "chaos.candidate",
                 str(server.kubeconfig),
-                str(board.path),
+                str(control.path),
                 namespace,
                 name,
                 log=folder / f"{name}.log",
             )
-            held.replicas[name] = (child, await board.party(name))
+            held.replicas[name] = (child, await control.program(name))
         try:
             yield held
         finally:
@@ -132,25 +130,26 @@ async def election(server: Server, board: Switchboard, folder: Path) -> AsyncIte
                     await watch
 
 
-async def stopped_inside(held: Election, how: str) -> Line:
-    """The leader is stopped between its proof and its write, and wakes up when another leads and has written.
-
-    What it says then about the write that it was about to make."""
-    child, party = held.replicas[held.last.holder]
-    said = len(party.said)
-    party.tell(stop=how)
-    inside = await party.says(lambda line: "inside" in line, after=said)
+async def stopped_inside(held: Election, how: str) -> Message:
+    """Stop the leader between its check and its write until another replica has written; return its report."""
+    child, program = held.replicas[held.last.holder]
+    before = len(program.messages)
+    program.send(stop=how)
+    inside = await program.wait_for(lambda line: "inside" in line, after=before)
     await frozen(child)
     successor = await held.written(above=inside["inside"])
-    assert successor.holder != party.name
+    assert successor.holder != program.name
     child.signal(signal.SIGCONT)
     if how == "late":
-        late = await party.says(lambda line: "late" in line, after=said)
+        late = await program.wait_for(lambda line: "late" in line, after=before)
         assert late == {"late": "refused", "token": inside["inside"]}
-    await party.says(lambda line: "stopped" in line, after=said)
-    lost = await party.says(lambda line: "lost" in line, after=said)
+    await program.wait_for(lambda line: "stopped" in line, after=before)
+    lost = await program.wait_for(lambda line: "lost" in line, after=before)
     assert lost["token"] == inside["inside"]
-    assert not any("wrote" in line for line in party.said[party.said.index(inside) : party.said.index(lost)])
+    assert not any(
+        "wrote" in line
+        for line in program.messages[program.messages.index(inside) : program.messages.index(lost)]
+    )
     return lost
 
 
@@ -164,7 +163,7 @@ async def server(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 
 
 async def test_one_leads_at_any_time(server: Server, tmp_path: Path) -> None:
-    async with switchboard() as board, election(server, board, tmp_path) as held:
+    async with control_server() as control, election(server, control, tmp_path) as held:
         await held.written(above=-1)
 
         assert "is not leading" in (await stopped_inside(held, "careful"))["lost"]
@@ -179,11 +178,13 @@ async def test_one_leads_at_any_time(server: Server, tmp_path: Path) -> None:
 
         # Asked to go, a leader gives the lease back, and the next one need not wait for its end.
         last = held.last
-        child, party = held.replicas[last.holder]
-        said = len(party.said)
+        child, program = held.replicas[last.holder]
+        before = len(program.messages)
         child.signal(signal.SIGTERM)
         assert await child.end() == 0, child.tail()
-        await party.says(lambda line: "stopped" in line, after=said)  # which may be read after its end
+        await program.wait_for(
+            lambda line: "stopped" in line, after=before
+        )  # which may be read after its end
         await held.written(above=(await held.given_back(since=last.token)).token)
 
         ledger = tuple(held.ledger)

@@ -21,7 +21,7 @@ from nodes.builders import node
 HOSTS = tuple(HostKey(f"n{at}", f"u{at}") for at in range(5))
 
 
-class Scene:
+class Harness:
     def __init__(self) -> None:
         self.fleet, self.ledger, self.memory = NodeFleet(), Ledger(), AlikeMemory()
         LedgerColumns(self.ledger, self.fleet)
@@ -56,26 +56,26 @@ def asking(name: str, *, wanted: int = 1, **demand: int) -> Workload[None]:
 
 
 def test_third_alike_workload_continues_from_the_second() -> None:
-    scene = Scene()
-    selected = [scene.place(asking(name, cpu=1000)) for name in "abcdef"]
+    harness = Harness()
+    selected = [harness.place(asking(name, cpu=1000)) for name in "abcdef"]
     assert sorted(name for (name,) in selected[:5]) == [host.name for host in HOSTS]
-    assert scene.memory.followed == 4
-    scene.place(asking("other", cpu=1001))
-    scene.place(asking("more", cpu=1000, wanted=2))
-    assert scene.memory.followed == 4
+    assert harness.memory.followed == 4
+    harness.place(asking("other", cpu=1001))
+    harness.place(asking("more", cpu=1000, wanted=2))
+    assert harness.memory.followed == 4
 
 
 def test_beneficiary_of_an_earmark_is_not_alike() -> None:
-    scene = Scene()
+    harness = Harness()
     for name in "abc":
-        scene.place(asking(name, cpu=3000))
+        harness.place(asking(name, cpu=3000))
     me = asking("me", cpu=3000)
-    with scene.ledger.transaction(epoch=0) as transaction:
+    with harness.ledger.transaction(epoch=0) as transaction:
         for host in HOSTS:
-            if scene.ledger.grantable(host, me.key)["cpu"] == 4000:
+            if harness.ledger.grantable(host, me.key)["cpu"] == 4000:
                 transaction.earmark(host, Earmark(id=host.name, beneficiary=me.key, amounts={"cpu": 4000}))
-    assert scene.place(asking("d", cpu=3000)) == []
-    assert len(scene.place(me)) == 1
+    assert harness.place(asking("d", cpu=3000)) == []
+    assert len(harness.place(me)) == 1
 
 
 def test_profile_with_a_plugin_without_signature_always_runs_full_cycles() -> None:
@@ -88,13 +88,13 @@ def test_profile_with_a_plugin_without_signature_always_runs_full_cycles() -> No
         def reads(self, _context: Context, /) -> Reads:
             return Reads()
 
-    scene = Scene()
+    harness = Harness()
     profile = assemble(
-        name="q", filters=[ResourcesFit(ledger=scene.ledger)], scores=[Weighted(Unsigned(), 1)]
+        name="q", filters=[ResourcesFit(ledger=harness.ledger)], scores=[Weighted(Unsigned(), 1)]
     )
     for name in "abc":
-        scene.place(asking(name, cpu=1000), profile)
-    assert scene.memory.followed == 0
+        harness.place(asking(name, cpu=1000), profile)
+    assert harness.memory.followed == 0
 
 
 def test_workloads_that_differ_where_a_plugin_looks_share_nothing() -> None:
@@ -110,9 +110,9 @@ def test_workloads_that_differ_where_a_plugin_looks_share_nothing() -> None:
         def reads(self, _context: Context, /) -> Reads:
             return Reads()
 
-    scene = Scene()
+    harness = Harness()
     profile = assemble(name="q", scores=[Weighted(ByName(), 1)])
-    assert [scene.place(asking(name), profile) for name in ("n3", "n1", "n3", "n1")] == [
+    assert [harness.place(asking(name), profile) for name in ("n3", "n1", "n3", "n1")] == [
         ["n3"],
         ["n1"],
         ["n3"],
@@ -127,9 +127,9 @@ def test_profile_with_a_choose_plugin_always_runs_full_cycles() -> None:
         def choose(self, context: Context, rows: Rows, _totals: Scores, /) -> Rows | None:
             return rows[-1:] if context.workload.name == "c" else None
 
-    scene = Scene()
-    profile = assemble(name="q", filters=[ResourcesFit(ledger=scene.ledger)], choosers=[Own()])
-    assert [scene.place(asking(name, cpu=1), profile) for name in "abc"] == [["n0"], ["n0"], ["n4"]]
+    harness = Harness()
+    profile = assemble(name="q", filters=[ResourcesFit(ledger=harness.ledger)], choosers=[Own()])
+    assert [harness.place(asking(name, cpu=1), profile) for name in "abc"] == [["n0"], ["n0"], ["n4"]]
 
 
 hosts = st.sampled_from(HOSTS)
@@ -147,19 +147,19 @@ steps = st.one_of(
 
 @given(st.lists(steps, max_size=40))
 def test_outcomes_equal_full_cycles_whatever_changes_between(steps: list[Any]) -> None:
-    scene = Scene()
+    harness = Harness()
     for step in steps:
         match step:
             case ("place", number, demand, wanted):
-                scene.place(asking(f"w{number}", wanted=wanted, **demand))
+                harness.place(asking(f"w{number}", wanted=wanted, **demand))
             case ("node", host, there):
                 if there:
-                    scene.fleet.upsert_node(node(host.name, cpu="4", memory="8"))
+                    harness.fleet.upsert_node(node(host.name, cpu="4", memory="8"))
                 else:
-                    scene.fleet.delete_node(host.name)
+                    harness.fleet.delete_node(host.name)
             case (name, host, *rest):
                 try:
-                    with scene.ledger.transaction(epoch=0) as transaction:
+                    with harness.ledger.transaction(epoch=0) as transaction:
                         if name == "release":
                             transaction.release(host, asking(f"w{rest[0]}").key)
                         elif name == "capacity":
@@ -202,33 +202,33 @@ def _demand(workload: CycleWorkload) -> ResourceList:
     return workload.demand
 
 
-def fickle_scene() -> tuple[Scene, Profile]:
-    scene = Scene()
-    fit = ResourcesFit(ledger=scene.ledger)
+def fickle_scene() -> tuple[Harness, Profile]:
+    harness = Harness()
+    fit = ResourcesFit(ledger=harness.ledger)
     profile = assemble(name="q", filters=[fit], post_filters=[Relief()], scores=[Weighted(Fickle(), 1)])
-    return scene, profile
+    return harness, profile
 
 
 def test_alike_workloads_that_a_prioritizer_skips_follow_each_other() -> None:
-    scene, profile = fickle_scene()
-    assert [scene.place(asking(name, cpu=2000), profile) for name in "abc"] == [["n0"], ["n0"], ["n1"]]
-    assert scene.memory.followed == 1
-    assert [scene.place(asking(name, cpu=2000, memory=1), profile) for name in "de"] == [["n4"], ["n4"]]
+    harness, profile = fickle_scene()
+    assert [harness.place(asking(name, cpu=2000), profile) for name in "abc"] == [["n0"], ["n0"], ["n1"]]
+    assert harness.memory.followed == 1
+    assert [harness.place(asking(name, cpu=2000, memory=1), profile) for name in "de"] == [["n4"], ["n4"]]
 
 
 def test_workload_without_signature_runs_full_cycles() -> None:
-    scene, profile = fickle_scene()
+    harness, profile = fickle_scene()
     for name in "abcd":
-        scene.place(asking(name, disk=1), profile)
-    assert scene.memory.followed == 0
+        harness.place(asking(name, disk=1), profile)
+    assert harness.memory.followed == 0
 
 
 def test_post_filter_runs_when_the_last_host_of_alike_workloads_is_full() -> None:
-    scene, profile = fickle_scene()
+    harness, profile = fickle_scene()
     for name in "abcde":
-        scene.place(asking(name, cpu=4000), profile)
-    assert scene.memory.followed == 3
-    outcome = scene.memory.run(scene.fleet.snapshot(), asking("f", cpu=4000), profile, now=0)
+        harness.place(asking(name, cpu=4000), profile)
+    assert harness.memory.followed == 3
+    outcome = harness.memory.run(harness.fleet.snapshot(), asking("f", cpu=4000), profile, now=0)
     assert outcome.selected == []
     assert outcome.relief is not None
     assert outcome.relief.reasons == ("5 hosts are full",)

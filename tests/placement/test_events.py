@@ -10,7 +10,7 @@ from fairway.placement.events import Event, events_of
 from fairway.placement.reconcile_plan import ReconcilePlan, score_text
 from fairway.placement.steps import Relabel
 from fairway.testing.builders import addon, cluster, decision, policy, predicate, requirement, score, selector
-from plugins.scene import KEY, hub
+from plugins.verdicts import KEY, hub
 from strategies import NOW, NOW_MICROS
 
 EXACT = PlacementSpec(prioritizerPolicy=policy(addon("free", 1), mode="Exact"))

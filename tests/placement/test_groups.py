@@ -13,7 +13,7 @@ from fairway.engine.status import Code
 from fairway.placement.groups import NOT_A_PERCENTAGE, Group, divide, group_length
 from fairway.placement.verdict import Verdict
 from fairway.testing.builders import addon, cluster, decision, policy, requirement, score, selector
-from plugins.scene import KEY, hub, look
+from plugins.verdicts import KEY, hub, look
 from strategies import NOW_MICROS
 
 

@@ -27,7 +27,7 @@ from fairway.testing.builders import (
     score,
 )
 from fairway.whatif.world import World
-from plugins.scene import KEY, hub, look
+from plugins.verdicts import KEY, hub, look
 from strategies import NOW, NOW_MICROS
 
 

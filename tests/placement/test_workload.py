@@ -20,7 +20,7 @@ from fairway.placement import PlacementWorkload, default_profile
 from fairway.plugins.prioritizer_policy import ADDON_NEEDED, COORDINATE_NEEDED
 from fairway.testing.builders import addon, binding, builtin, cluster, cluster_set, placement, policy, score
 from fairway.whatif.world import World
-from plugins.scene import KEY, look, selected
+from plugins.verdicts import KEY, look, selected
 from strategies import NOW, NOW_MICROS
 
 CPU = "ResourceAllocatableCPU"

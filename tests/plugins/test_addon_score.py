@@ -12,7 +12,7 @@ from fairway.fleet.instant import SECOND, to_micros
 from fairway.placement.verdict import Verdict
 from fairway.plugins.addon_score import AddOnScore
 from fairway.testing.builders import addon, cluster, policy, score
-from plugins.scene import KEY, hub, look, scores_of
+from plugins.verdicts import KEY, hub, look, scores_of
 from strategies import NOW, NOW_MICROS
 
 NAME = "AddOn/default/free"

@@ -5,7 +5,7 @@ from fairway.api.placement import PlacementSpec
 from fairway.engine.points import Extent
 from fairway.plugins.allocatable import Allocatable
 from fairway.testing.builders import builtin, cluster, policy
-from plugins.scene import look, scores_of
+from plugins.verdicts import look, scores_of
 
 CPU = "ResourceAllocatableCPU"
 MEMORY = "ResourceAllocatableMemory"

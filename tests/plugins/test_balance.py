@@ -2,7 +2,7 @@ import pytest
 
 from fairway.plugins.balance import NAME, Balance, score_of
 from fairway.testing.builders import cluster, decision
-from plugins.scene import KEY, hub, look, scores_of
+from plugins.verdicts import KEY, hub, look, scores_of
 from strategies import NOW_MICROS
 
 THREE = (cluster("c1"), cluster("c2"), cluster("c3"))

@@ -7,7 +7,7 @@ from fairway.api.placement import PlacementSpec
 from fairway.engine.status import Code
 from fairway.placement.verdict import Verdict
 from fairway.testing.builders import builtin, cluster, cluster_score, policy
-from plugins.scene import KEY, hub, look, scores_of
+from plugins.verdicts import KEY, hub, look, scores_of
 from strategies import NOW_MICROS
 
 THREE = (cluster("c1"), cluster("c2"), cluster("c3"))

@@ -26,7 +26,7 @@ from fairway.testing.builders import (
     selector,
 )
 from fairway.whatif.world import World
-from plugins.scene import KEY, hub, look, refusal
+from plugins.verdicts import KEY, hub, look, refusal
 from strategies import NOW, NOW_MICROS
 
 EVERYTHING = LabelSelector()

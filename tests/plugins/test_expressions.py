@@ -18,7 +18,7 @@ from fairway.plugins import expressions
 from fairway.plugins.expressions import ExpressionError, Expressions
 from fairway.plugins.work_budget import WorkBudget
 from fairway.testing.builders import cluster, placement, predicate, score
-from plugins.scene import KEY, hub, look, refusal
+from plugins.verdicts import KEY, hub, look, refusal
 from strategies import NOW, NOW_MICROS
 
 ENV = 'managedCluster.metadata.labels["env"] == "prod"'

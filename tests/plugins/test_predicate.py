@@ -6,7 +6,7 @@ from fairway.api.placement import ClusterPredicate, PlacementSpec
 from fairway.engine.status import Code
 from fairway.plugins.predicate import NAME
 from fairway.testing.builders import builtin, cluster, policy, predicate, requirement, score, selector
-from plugins.scene import look, refusal
+from plugins.verdicts import look, refusal
 
 PROD = predicate(labels=selector(labels={"env": "prod"}))
 EU = predicate(claims=[requirement("region", "In", "eu")])

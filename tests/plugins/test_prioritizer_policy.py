@@ -6,7 +6,7 @@ from fairway.placement import PlacementWorkload, default_profile
 from fairway.plugins.prioritizer_policy import SHARED_ENTRIES, SHARED_POLICIES, PrioritizerPolicy
 from fairway.plugins.trust import MISSING_SCORE
 from fairway.testing.builders import addon, placement, policy
-from plugins.scene import hub
+from plugins.verdicts import hub
 from strategies import NOW_MICROS
 
 

@@ -10,7 +10,7 @@ from fairway.engine.trace import NONE_WANTED, Trace
 from fairway.placement import PlacementWorkload
 from fairway.plugins.spread import NAME, PASSED_OVER, TAKEN_LAST, Constraint, Tally, spread_constraints
 from fairway.testing.builders import addon, cluster, placement, policy, predicate, score, selector
-from plugins.scene import look, refusal, selected, trace
+from plugins.verdicts import look, refusal, selected, trace
 
 HARD = "DoNotSchedule"
 SOFT = "ScheduleAnyway"

@@ -2,7 +2,7 @@ import pytest
 
 from fairway.plugins.steady import NAME
 from fairway.testing.builders import cluster, decision
-from plugins.scene import look, scores_of
+from plugins.verdicts import look, scores_of
 
 THREE = (cluster("c1"), cluster("c2"), cluster("c3"))
 

@@ -4,7 +4,7 @@ from fairway.api.cluster import Taint
 from fairway.api.placement import PlacementSpec, Toleration
 from fairway.plugins.taint_preference import NAME
 from fairway.testing.builders import builtin, cluster, policy
-from plugins.scene import look, scores_of, selected
+from plugins.verdicts import look, scores_of, selected
 
 
 def unwanted(*keys: str, effect: str = "PreferNoSelect") -> list[Taint]:

@@ -20,7 +20,7 @@ from fairway.plugins.taints import (
     placement_tolerations,
 )
 from fairway.testing.builders import cluster, decision
-from plugins.scene import KEY, hub, look, refusal
+from plugins.verdicts import KEY, hub, look, refusal
 from strategies import NOW, NOW_MICROS
 
 NO_SELECT = "NoSelect"

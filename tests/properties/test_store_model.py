@@ -229,7 +229,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(write=writes)
     @precondition(lambda self: self.watches)
     def wake_whom_it_concerns(self, write: Write) -> None:
-        async def scene() -> Item | None:
+        async def interleaved() -> Item | None:
             behind = {w: self.since(position, scope) for w, (scope, position) in self.watches.items()}
             waiting = {w: asyncio.create_task(w.next()) for w, missed in behind.items() if not missed}
             await asyncio.sleep(0)
@@ -247,7 +247,7 @@ class StoreMachine(RuleBasedStateMachine):
                     task.cancel()
             return item
 
-        self.written(write, self.run(scene()))
+        self.written(write, self.run(interleaved()))
 
     def reopen(self, end: Callable[[], None], bounds: tuple[int, int] | None) -> None:
         oldest = self.store.oldest

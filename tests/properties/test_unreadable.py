@@ -10,7 +10,7 @@ from fairway.api.cluster import CLUSTER_SET_LABEL, ManagedCluster
 from fairway.api.placement import PlacementSpec, Toleration
 from fairway.api.score import AddOnPlacementScore, ManagedClusterScore
 from fairway.testing.builders import addon, builtin, cluster, policy
-from plugins.scene import look
+from plugins.verdicts import look
 from strategies import NOW_MICROS
 
 MINE = (ManagedCluster, AddOnPlacementScore, ManagedClusterScore)

@@ -131,7 +131,7 @@ def agent(*conditions: Condition, wanted: str = "", applied: str | None = None) 
     return ManagedClusterAddOn(metadata=ObjectMeta(name=NAME, namespace="c1"), status=status)
 
 
-def scene(*, changed: bool = False, before: str = "", selected: int = 1) -> AddOnState:
+def add_on_state(*, changed: bool = False, before: str = "", selected: int = 1) -> AddOnState:
     made = AddOnState(
         plan=Plan(provider="resource-usage"),
         changed=frozenset({TEMPLATE} if changed else ()),
@@ -161,7 +161,7 @@ DONE = condition("Progressing", "False")
     ],
 )
 def test_missing_step_of_an_agent_is_named(there: ManagedClusterAddOn, why: str) -> None:
-    seen = scene(selected=0)
+    seen = add_on_state(selected=0)
     seen.observe(Added(there))
     assert seen.missing() == ({"cluster c1": why} if why else {})
     seen.observe(Deleted(there))
@@ -169,7 +169,7 @@ def test_missing_step_of_an_agent_is_named(there: ManagedClusterAddOn, why: str)
 
 
 def test_agent_of_the_previous_version_is_not_counted() -> None:
-    seen = scene(changed=True, before="a", selected=0)
+    seen = add_on_state(changed=True, before="a", selected=0)
     old = agent(RUNS, DONE, wanted="a", applied="a")
     seen.observe(Added(old))
     assert seen.missing() == {"cluster c1": NOT_NEWEST}
@@ -181,7 +181,7 @@ def test_agent_of_the_previous_version_is_not_counted() -> None:
 
 
 def test_placement_decision_without_status_is_no_decision() -> None:
-    seen = scene()
+    seen = add_on_state()
     page = PlacementDecision(metadata=ObjectMeta(name="p", namespace=NAMESPACE))
     seen.observe(Added(page))
     assert seen.missing() == {f"Placement {NAMESPACE}/{NAME}": NOT_DECIDED}

@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.looptime, pytest.mark.usefixtures("no_error_logs")]
 MOST_WRITES = 40
 
 
-def scene() -> HostingHub:
+def hub_with_requests() -> HostingHub:
     hub = HostingHub()
     for name in ("h1", "h2"):
         hub.host(name)
@@ -36,7 +36,7 @@ async def play(hub: HostingHub) -> None:
 
 
 async def killed_at(write: int, *, carried_out: bool) -> HostingHub:
-    hub = scene()
+    hub = hub_with_requests()
     hub.kill_at = (write, carried_out)
     async with living(hub):
         async with controlling(hub):
@@ -49,7 +49,7 @@ async def killed_at(write: int, *, carried_out: bool) -> HostingHub:
 
 
 async def test_controller_that_is_killed_at_any_write_converges_without_loss_or_duplicate() -> None:
-    whole = scene()
+    whole = hub_with_requests()
     async with living(whole), controlling(whole):
         await play(whole)
     writes = whole.sent

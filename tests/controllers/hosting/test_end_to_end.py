@@ -128,7 +128,7 @@ class Killed:
         vars(client._transport)["request"] = request
 
 
-class Scene:
+class HostingHarness:
     def __init__(self, client: Client, connection: Connection, spokes: list[Client]) -> None:
         self.client, self._connection, self.spokes = client, connection, spokes
         self.namespace = fresh("tenant")
@@ -230,12 +230,14 @@ class Scene:
 
 
 @pytest.fixture
-async def scene(hub: HubUnderTest, clusters: list[Connection], no_error_logs: None) -> AsyncIterator[Scene]:
+async def harness(
+    hub: HubUnderTest, clusters: list[Connection], no_error_logs: None
+) -> AsyncIterator[HostingHarness]:
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(Client(hub.administrator))
         connection = await limited(client, hub.administrator, (*RULES, SECRETS))
         spokes = [await stack.enter_async_context(Client(each)) for each in clusters]
-        made = Scene(client, connection, spokes)
+        made = HostingHarness(client, connection, spokes)
         await made.build()
         tasks = [
             asyncio.create_task(WorkAgent(client, spoke, name).run())
@@ -252,56 +254,58 @@ async def scene(hub: HubUnderTest, clusters: list[Connection], no_error_logs: No
                 await client.delete(MANAGED_CLUSTERS, name)
 
 
-async def test_hosted_cluster_appears_on_the_emptier_host_and_goes_with_its_request(scene: Scene) -> None:
-    async with scene.controller():
-        name = await scene.ask()
-        found = await scene.confirmed(name)
+async def test_hosted_cluster_appears_on_the_emptier_host_and_goes_with_its_request(
+    harness: HostingHarness,
+) -> None:
+    async with harness.controller():
+        name = await harness.ask()
+        found = await harness.confirmed(name)
         assert found.status.hostingCluster is not None
-        assert found.status.hostingCluster.name == scene.hosts[0]
-        assert await scene.hosted(name) == [0]
-        pool = await scene.spokes[0].request(
+        assert found.status.hostingCluster.name == harness.hosts[0]
+        assert await harness.hosted(name) == [0]
+        pool = await harness.spokes[0].request(
             "GET", f"/apis/hypershift.openshift.io/v1beta1/namespaces/clusters/nodepools/{name}-workers"
         )
         assert b'"clusterName"' in pool.body
-        secret = await scene.spokes[0].request("GET", "/api/v1/namespaces/clusters/secrets/pull")
+        secret = await harness.spokes[0].request("GET", "/api/v1/namespaces/clusters/secrets/pull")
         assert b"c2VjcmV0" in secret.body
-        await scene.delete(name)
-        assert await scene.hosted(name) == []
-        await scene.spokes[0].request("GET", "/api/v1/namespaces/clusters")  # it stays for others
+        await harness.delete(name)
+        assert await harness.hosted(name) == []
+        await harness.spokes[0].request("GET", "/api/v1/namespaces/clusters")  # it stays for others
 
 
-async def test_controller_killed_at_every_write_converges_on_a_hub(scene: Scene) -> None:
+async def test_controller_killed_at_every_write_converges_on_a_hub(harness: HostingHarness) -> None:
     """Before one write and after the next: test_crashes.py tries both for every write, in memory."""
     write, finished = 1, False
     while not finished:
         assert write < MOST_WRITES
         killed = Killed(write, bool(write % 2))
-        name = await scene.ask()
-        async with scene.controller(killed):
+        name = await harness.ask()
+        async with harness.controller(killed):
             assert killed.event is not None
-            finished = not await _until_killed(scene, name, killed.event)
-        async with scene.controller():
+            finished = not await _until_killed(harness, name, killed.event)
+        async with harness.controller():
             with suppress(NotFound):
                 meta = (
-                    await scene.client.get(HOSTED_CLUSTER_REQUESTS, name, namespace=scene.namespace)
+                    await harness.client.get(HOSTED_CLUSTER_REQUESTS, name, namespace=harness.namespace)
                 ).metadata
                 if meta.deletionTimestamp is None:
-                    await scene.confirmed(name)
-                    assert await scene.hosted(name) == [0]
-            await scene.delete(name)
-        assert await scene.hosted(name) == []
-        for host in scene.hosts:
-            works = await scene.client.list(MANIFEST_WORKS, namespace=host)
+                    await harness.confirmed(name)
+                    assert await harness.hosted(name) == [0]
+            await harness.delete(name)
+        assert await harness.hosted(name) == []
+        for host in harness.hosts:
+            works = await harness.client.list(MANIFEST_WORKS, namespace=host)
             assert [each.metadata.name for each in works.items] == []
         write += 1
 
 
-async def _until_killed(scene: Scene, name: str, killed: asyncio.Event) -> bool:
+async def _until_killed(harness: HostingHarness, name: str, killed: asyncio.Event) -> bool:
     """Have a request confirmed and deleted; return whether the controller was killed before that."""
 
     async def life() -> None:
-        await scene.confirmed(name)
-        await scene.delete(name)
+        await harness.confirmed(name)
+        await harness.delete(name)
 
     living, dying = asyncio.create_task(life()), asyncio.create_task(killed.wait())
     done, rest = await asyncio.wait((living, dying), return_when=asyncio.FIRST_COMPLETED)

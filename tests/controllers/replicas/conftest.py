@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from chaos.control import ControlServer, Message, Program, control_server
 from chaos.leadership import Held
-from chaos.lines import Line, Party, Switchboard, switchboard
 from controllers.crash.consumer import Consumer
 from controllers.hub_fleet import HubFleet
 from controllers.hubs import HubUnderTest
@@ -37,37 +37,37 @@ class Write:
 class Replica:
     name: str
     child: Child
-    party: Party
+    program: Program
     relay: Relay
 
     @property
     def writes(self) -> list[Write]:
         return [
             Write(version=line["wrote"], writer=self.name, path=line["path"])
-            for line in self.party.said
+            for line in self.program.messages
             if "wrote" in line
         ]
 
-    def tries(self, *, after: int = 0) -> list[Line]:
+    def tries(self, *, after: int = 0) -> list[Message]:
         """Writes it wanted to do, ``after`` so many lines."""
-        return [line for line in self.party.said[after:] if "tries" in line]
+        return [line for line in self.program.messages[after:] if "tries" in line]
 
-    async def logs(self, text: str, *, after: int = 0) -> Line:
-        return await self.party.says(lambda line: text in line.get("log", ""), after=after)
+    async def logs(self, text: str, *, after: int = 0) -> Message:
+        return await self.program.wait_for(lambda line: text in line.get("log", ""), after=after)
 
     async def stops_within(self) -> None:
         """Stop the replica within its next write; returns when it has the order."""
-        self.party.tell(stop=True)
-        await self.party.says(lambda line: "heard" in line)
+        self.program.send(stop=True)
+        await self.program.wait_for(lambda line: "received" in line)
 
-    async def heard_out(self) -> None:
+    async def all_received(self) -> None:
         """Wait until all reports so far are received."""
         if self.child.status is not None:
-            await self.party.over()
+            await self.program.closed()
             return
-        before = len(self.party.said)
-        self.party.tell(stop=False)
-        await self.party.says(lambda line: "heard" in line, after=before)
+        before = len(self.program.messages)
+        self.program.send(stop=False)
+        await self.program.wait_for(lambda line: "received" in line, after=before)
 
     async def freeze(self) -> None:
         """Stopped when this returns, by the kernel's word."""
@@ -88,7 +88,7 @@ class Replicas:
         self,
         client: Client,
         *,
-        board: Switchboard,
+        control: ControlServer,
         connection: Connection,
         folder: Path,
         stack: AsyncExitStack,
@@ -97,7 +97,7 @@ class Replicas:
         self.namespace = connection.namespace
         self.leases: dict[str, list[Held]] = {}
         self.all: dict[str, Replica] = {}
-        self._client, self._board = client, board
+        self._client, self._control = client, control
         self._connection, self._folder, self._stack = connection, folder, stack
         self._news = asyncio.Event()
 
@@ -117,7 +117,7 @@ class Replicas:
         arguments = ("--kubeconfig", str(kubeconfig), "--lease-namespace", self.namespace)
         child = Child(
             PROGRAM,
-            str(self._board.path),
+            str(self._control.path),
             name,
             *arguments,
             "--controllers",
@@ -127,7 +127,7 @@ class Replicas:
             log=self._folder / f"{name}.log",
         )
         self._stack.callback(child.kill)
-        made = Replica(name=name, child=child, party=await self._board.party(name), relay=relay)
+        made = Replica(name=name, child=child, program=await self._control.program(name), relay=relay)
         self.all[name] = made
         return made
 
@@ -177,8 +177,8 @@ async def replicas(
     namespace = await fleet.create_namespace("leases")
     connection = await restricted(hub.administrator, controllers=frozenset({PLACEMENT}), namespace=namespace)
     since = (await client.list(LEASES, namespace=namespace)).resource_version
-    async with switchboard() as board, AsyncExitStack() as stack:
-        made = Replicas(client, board=board, connection=connection, folder=tmp_path, stack=stack)
+    async with control_server() as control, AsyncExitStack() as stack:
+        made = Replicas(client, control=control, connection=connection, folder=tmp_path, stack=stack)
         watching = asyncio.create_task(made.follow(since))
         try:
             yield made

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 from unittest.mock import patch
 
-from chaos.lines import Caller
+from chaos.control import ControlClient
 from fairway.cli import main as cli
 from fairway.kube.errors import KubeError
 from fairway.kube.lease import Timing
@@ -34,33 +34,33 @@ class Talker(logging.Handler):
     def __init__(self, path: str, name: str) -> None:
         super().__init__(logging.INFO)
         self._path, self._name = path, name
-        self._line: Caller | None = None
+        self._line: ControlClient | None = None
         self._listening: asyncio.Task[None] | None = None
         self._stop = False
         self._sending: set[asyncio.Task[Response]] = set()
         self._early: list[dict[str, Any]] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._tell(log=record.getMessage(), level=record.levelname)
+        self._report(log=record.getMessage(), level=record.levelname)
 
-    def _tell(self, **line: Any) -> None:
+    def _report(self, **line: Any) -> None:
         if self._line is None:
             self._early.append(line)
         else:
-            self._line.tell(**line)
+            self._line.send(**line)
 
     async def _introduce(self) -> None:
-        line = await Caller.introduced(self._path, name=self._name)
+        line = await ControlClient.connect(self._path, name=self._name)
         if self._line is None:
             self._line = line
             self._listening = asyncio.create_task(self._listen(line))
             for each in self._early:
-                line.tell(**each)
+                line.send(**each)
 
-    async def _listen(self, line: Caller) -> None:
+    async def _listen(self, line: ControlClient) -> None:
         while True:
-            self._stop = (await line.hear())["stop"]
-            self._tell(heard=self._stop)
+            self._stop = (await line.receive())["stop"]
+            self._report(received=self._stop)
 
     async def request(
         self,
@@ -74,11 +74,11 @@ class Talker(logging.Handler):
             await self._introduce()
         if method not in WRITES or _OURS.search(path) is None:
             return await send(transport, method, path, **options)
-        self._tell(tries=method, path=path)
+        self._report(tries=method, path=path)
         if not self._stop:
             return await self._sent(send(transport, method, path, **options), method, path)
         self._stop = False
-        self._tell(inside=True)
+        self._report(inside=True)
         assert self._line is not None
         await self._line.flush()
         os.kill(os.getpid(), signal.SIGSTOP)
@@ -91,11 +91,11 @@ class Talker(logging.Handler):
         try:
             answer = await sending
         except KubeError as error:
-            self._tell(refused=type(error).__name__, path=path)
+            self._report(refused=type(error).__name__, path=path)
             raise
         if method != "DELETE":  # some hubs return no version for a deletion
             version = int(json.loads(answer.body)["metadata"]["resourceVersion"])
-            self._tell(wrote=version, path=path)
+            self._report(wrote=version, path=path)
         return answer
 
 

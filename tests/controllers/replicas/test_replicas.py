@@ -31,12 +31,12 @@ async def settled(replicas: Replicas, fleet: HubFleet, client: Client, consumer:
     await consumer.caught_up(client)
     assert not list(faults(consumer.states(fleet.namespace)))
     for each in replicas.all.values():
-        await each.heard_out()
+        await each.all_received()
     assert not problems(replicas.leases[LEASE], [], [])
     errors = [
         (each.name, line["log"])
         for each in replicas.all.values()
-        for line in each.party.said
+        for line in each.program.messages
         if line.get("level") in ("ERROR", "CRITICAL")
     ]
     assert not errors
@@ -110,7 +110,7 @@ async def test_thawed_leader_does_not_write_from_its_old_view(
     await fleet.delete(MANAGED_CLUSTERS, fleet.name("a"))
     await replicas.led(by=waiting.name)
     await fleet.chooses("p", "b", "c")
-    before = len(leader.party.said)
+    before = len(leader.program.messages)
     leader.thaw()
     await leader.logs(NO_LONGER, after=before)
     await settled(replicas, fleet, client, consumer)
@@ -139,14 +139,14 @@ async def test_late_write_of_a_frozen_leader_is_rejected_as_stale(
     consumer.begin()
     await leader.stops_within()
     await fleet.cluster("c")
-    await leader.party.says(lambda line: "inside" in line)
+    await leader.program.wait_for(lambda line: "inside" in line)
     await leader.frozen()
     await fleet.delete(MANAGED_CLUSTERS, fleet.name("a"))
     await replicas.led(by=waiting.name)
     await fleet.chooses("p", "b", "c")
-    before = len(leader.party.said)
+    before = len(leader.program.messages)
     leader.thaw()
-    late = await leader.party.says(lambda line: "refused" in line or "wrote" in line, after=before)
+    late = await leader.program.wait_for(lambda line: "refused" in line or "wrote" in line, after=before)
     assert late["refused"] == "Conflict"
     await leader.logs(NO_LONGER, after=before)
     await settled(replicas, fleet, client, consumer)
@@ -168,15 +168,15 @@ async def test_outdated_write_of_a_frozen_leader_is_corrected(
     consumer.begin()
     await leader.stops_within()
     await fleet.cluster("b")
-    await leader.party.says(lambda line: "inside" in line)
+    await leader.program.wait_for(lambda line: "inside" in line)
     await leader.frozen()
     await fleet.delete(MANAGED_CLUSTERS, fleet.name("b"))
     await replicas.led(by=waiting.name)
-    before = len(leader.party.said)
+    before = len(leader.program.messages)
     leader.thaw()
-    late = await leader.party.says(lambda line: "refused" in line or "wrote" in line, after=before)
+    late = await leader.program.wait_for(lambda line: "refused" in line or "wrote" in line, after=before)
     assert "wrote" in late
-    repaired = await waiting.party.says(lambda line: "wrote" in line)
+    repaired = await waiting.program.wait_for(lambda line: "wrote" in line)
     assert repaired["path"] == late["path"]
     await fleet.chooses("p", "a")
     await consumer.caught_up(client)
@@ -185,7 +185,7 @@ async def test_outdated_write_of_a_frozen_leader_is_corrected(
     rooms = [fleet.namespace]
     assert await scratch.written(client, rooms) == await scratch.computed(client, rooms)
     for each in (leader, waiting):
-        await each.heard_out()
+        await each.all_received()
     assert [write.version for write in replicas.intruders()] == [late["wrote"]]
     assert not leader.tries(after=before)
 
@@ -202,7 +202,7 @@ async def test_leader_without_connection_is_replaced_and_stops_writing(
     consumer.begin()
     leader.relay.cut()
     await fleet.cluster("c")
-    before = len(leader.party.said)
+    before = len(leader.program.messages)
     await leader.logs(NO_LONGER, after=before)
     await replicas.led(by=waiting.name)
     await fleet.chooses("p", "a", "b", "c")

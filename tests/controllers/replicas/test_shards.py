@@ -46,7 +46,7 @@ async def test_placement_is_written_by_its_shard_only(
 
     assert await scratch.written(client, everywhere) == await scratch.computed(client, everywhere)
     for each in replicas.all.values():
-        await each.heard_out()
+        await each.all_received()
     written = {name: {_namespace(write.path) for write in each.writes} for name, each in replicas.all.items()}
     assert written == {
         "ann": set(rooms[SHARDS[0]]),

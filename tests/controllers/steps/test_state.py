@@ -31,7 +31,7 @@ BY_CPU = builders.policy(builders.addon("cpu"), mode="Exact")
 ONE_TO_A_GROUP = DecisionStrategy(groupStrategy=GroupStrategy(clustersPerDecisionGroup=1))
 
 
-def scene(spec: PlacementSpec, **scores: int) -> Simulation:
+def simulation(spec: PlacementSpec, **scores: int) -> Simulation:
     """A placement at rest, and clusters with these scores."""
     made = Simulation()
     for name, value in scores.items():
@@ -60,7 +60,7 @@ def test_groups_in_order_of_score_follow_it_though_the_same_clusters_are_chosen(
         sortBy="Score",
         decisionStrategy=DecisionStrategy(groupStrategy=GroupStrategy(clustersPerDecisionGroup=1)),
     )
-    made = scene(spec, a=50, b=40, c=10)
+    made = simulation(spec, a=50, b=40, c=10)
     assert chosen(made) == [["a"], ["b"]]
     made.clock.now += timedelta(seconds=5)
     change(made, ADD_ON_PLACEMENT_SCORES, builders.score("c", {"cpu": 11}))
@@ -80,7 +80,7 @@ def test_reasons_on_all_pages_are_of_the_cycle_that_changed_one_of_them() -> Non
     spec = PlacementSpec(
         numberOfClusters=2, prioritizerPolicy=BY_CPU, decisionStrategy=groups, scoreRateLimit="10m"
     )
-    made = scene(spec, a=50, b=40, c=10)
+    made = simulation(spec, a=50, b=40, c=10)
     assert reasons(made) == ["Rank 1 of 3", "Rank 2 of 3"]
     made.clock.now += timedelta(seconds=5)
     made.hub.put(ADD_ON_PLACEMENT_SCORES, builders.score("a", {"cpu": 60}))
@@ -100,7 +100,7 @@ def test_reasons_are_of_one_cycle_after_a_write_failed_half_way() -> None:
     spec = PlacementSpec(
         numberOfClusters=2, prioritizerPolicy=BY_CPU, decisionStrategy=groups, scoreRateLimit="10m"
     )
-    made = scene(spec, a=50, b=40, c=10)
+    made = simulation(spec, a=50, b=40, c=10)
     made.clock.now += timedelta(seconds=5)
     made.hub.put(MANAGED_CLUSTERS, builders.cluster("d"))
     made.hub.put(ADD_ON_PLACEMENT_SCORES, builders.score("d", {"cpu": 70}))
@@ -126,13 +126,13 @@ def test_score_of_a_filtered_cluster_wakes_no_placement() -> None:
 
 
 def test_foreign_decisions_wake_no_placement() -> None:
-    made = scene(PlacementSpec(numberOfClusters=1), a=1, b=2)
+    made = simulation(PlacementSpec(numberOfClusters=1), a=1, b=2)
     assert not change(made, PLACEMENT_DECISIONS, builders.decision("q", ["a", "b"], placement="other"))
     assert not change(made, PLACEMENT_DECISIONS, builders.decision("q", ["a"], placement="other"))
 
 
 def test_watch_event_of_an_own_write_wakes_no_placement() -> None:
-    made = scene(PlacementSpec(numberOfClusters=1), a=1, b=2)
+    made = simulation(PlacementSpec(numberOfClusters=1), a=1, b=2)
     made.hub.put(MANAGED_CLUSTERS, builders.cluster("a", member_of=""))
     made.hear_all()
     made.look()
@@ -144,13 +144,13 @@ def test_watch_event_of_an_own_write_wakes_no_placement() -> None:
 
 
 def test_unused_label_wakes_no_placement() -> None:
-    made = scene(PlacementSpec(prioritizerPolicy=BY_CPU), a=1)
+    made = simulation(PlacementSpec(prioritizerPolicy=BY_CPU), a=1)
     assert not change(made, MANAGED_CLUSTERS, builders.cluster("a", labels={"other": "thing"}))
     assert change(made, MANAGED_CLUSTERS, builders.cluster("a", member_of=""))
 
 
 def test_deleted_page_returns_after_a_restored_backup() -> None:
-    made = scene(
+    made = simulation(
         PlacementSpec(
             decisionStrategy=DecisionStrategy(groupStrategy=GroupStrategy(clustersPerDecisionGroup=1))
         ),
@@ -173,7 +173,7 @@ def test_deleted_page_returns_after_a_restored_backup() -> None:
 
 
 def test_changed_order_is_written_at_once() -> None:
-    made = scene(PlacementSpec(prioritizerPolicy=BY_CPU, sortBy="Score", scoreRateLimit="10m"), a=1, b=2)
+    made = simulation(PlacementSpec(prioritizerPolicy=BY_CPU, sortBy="Score", scoreRateLimit="10m"), a=1, b=2)
     assert chosen(made) == [["b", "a"]]
     made.clock.now += timedelta(seconds=5)
     old = made.hub.all(PLACEMENTS)[KEY]
@@ -184,7 +184,7 @@ def test_changed_order_is_written_at_once() -> None:
 
 def test_readopted_page_is_not_deleted() -> None:
     """The placement planned the deletion before the page was assigned to it."""
-    made = scene(PlacementSpec(prioritizerPolicy=BY_CPU), a=1)
+    made = simulation(PlacementSpec(prioritizerPolicy=BY_CPU), a=1)
     other = ("ns1", "q")
     made.hub.put(PLACEMENTS, builders.placement("q", spec=PlacementSpec(prioritizerPolicy=BY_CPU)))
     made.come_to_rest()
@@ -205,7 +205,7 @@ def test_readopted_page_is_not_deleted() -> None:
 
 
 def test_odd_decision_does_not_block_the_reload_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = scene(PlacementSpec(), a=1)
+    made = simulation(PlacementSpec(), a=1)
     for name in ("odd", "other"):
         made.hub.put(PLACEMENT_DECISIONS, builders.decision(name, ["a"]))
     made.come_to_rest()
@@ -271,7 +271,7 @@ def test_no_write_is_made_after_the_term_has_ended() -> None:
 
 
 def test_deletion_of_an_earlier_placement_of_the_same_name_keeps_the_new_one() -> None:
-    made = scene(PlacementSpec(), a=1)
+    made = simulation(PlacementSpec(), a=1)
     earlier = made.hub.drop(PLACEMENTS, KEY[1], namespace=KEY[0])
     made.hub.put(PLACEMENTS, builders.placement("p"))
     made.come_to_rest()
@@ -285,7 +285,7 @@ def test_deletion_of_an_earlier_placement_of_the_same_name_keeps_the_new_one() -
 
 def test_reason_changed_by_another_client_during_the_write_is_repaired() -> None:
     spec = PlacementSpec(numberOfClusters=1, prioritizerPolicy=BY_CPU, scoreRateLimit="10m")
-    made = scene(spec, a=50, b=40)
+    made = simulation(spec, a=50, b=40)
     made.clock.now += timedelta(minutes=11)
     change(made, ADD_ON_PLACEMENT_SCORES, builders.score("a", {"cpu": 55}))
     made.look()
@@ -321,7 +321,7 @@ def test_deleted_placement_leaves_no_timer() -> None:
 
 def test_page_whose_deletion_was_rejected_still_holds_its_cluster() -> None:
     spec = PlacementSpec(numberOfClusters=2, prioritizerPolicy=BY_CPU, decisionStrategy=ONE_TO_A_GROUP)
-    made = scene(spec, a=50, b=40)
+    made = simulation(spec, a=50, b=40)
     change(made, PLACEMENTS, builders.placement("p", spec=structs.replace(spec, numberOfClusters=1)))
     made.look()
     while (call := made.workers[KEY].call) is not None and call.verb != "delete":
@@ -335,7 +335,7 @@ def test_page_whose_deletion_was_rejected_still_holds_its_cluster() -> None:
 
 def test_planned_page_counts_as_written_during_the_write() -> None:
     """Otherwise other placements that balance would use a cluster that this one is about to take."""
-    made = scene(PlacementSpec(numberOfClusters=1, prioritizerPolicy=BY_CPU), a=50, b=40)
+    made = simulation(PlacementSpec(numberOfClusters=1, prioritizerPolicy=BY_CPU), a=50, b=40)
     change(made, ADD_ON_PLACEMENT_SCORES, builders.score("b", {"cpu": 90}))
     made.look()
     held = made.controller.state.fleet.snapshot().decisions.get("ns1", "p-decision-1")

@@ -50,11 +50,11 @@ TEXT = {"type": "string"}
 
 
 def test_cel_rule_failure_has_its_message_or_the_rule() -> None:
-    scene = {"type": "object", "properties": {"a": TEXT}}
-    assert refusals(with_rule(scene, "self.a == 'x'"), {"a": "y"}) == [
+    schema = {"type": "object", "properties": {"a": TEXT}}
+    assert refusals(with_rule(schema, "self.a == 'x'"), {"a": "y"}) == [
         ["spec", "FieldValueInvalid", "Invalid value: failed rule: self.a == 'x'"]
     ]
-    assert refusals(with_rule(scene, "self.a == 'x'", message=" must be x "), {"a": "y"})[0][2] == (
+    assert refusals(with_rule(schema, "self.a == 'x'", message=" must be x "), {"a": "y"})[0][2] == (
         "Invalid value: must be x"
     )
     scalar = {"type": "object", "properties": {"a": with_rule(TEXT, "self == 'x'")}}
@@ -64,13 +64,15 @@ def test_cel_rule_failure_has_its_message_or_the_rule() -> None:
 
 
 def test_cel_message_expression_is_evaluated() -> None:
-    scene = {"type": "object", "properties": {"a": TEXT}}
+    schema = {"type": "object", "properties": {"a": TEXT}}
     computed = {"messageExpression": "'not ' + self.a", "message": "fixed"}
-    assert refusals(with_rule(scene, "self.a == 'x'", **computed), {"a": "y"})[0][2] == "Invalid value: not y"
-    assert refusals(with_rule(scene, "false", messageExpression="self.a", message="fixed"), {"a": "b\nc"})[0][
-        2
-    ] == ("Invalid value: fixed")
-    assert refusals(with_rule(scene, "false", messageExpression="self.a", message="fixed"), {})[0][2] == (
+    assert (
+        refusals(with_rule(schema, "self.a == 'x'", **computed), {"a": "y"})[0][2] == "Invalid value: not y"
+    )
+    assert refusals(with_rule(schema, "false", messageExpression="self.a", message="fixed"), {"a": "b\nc"})[
+        0
+    ][2] == ("Invalid value: fixed")
+    assert refusals(with_rule(schema, "false", messageExpression="self.a", message="fixed"), {})[0][2] == (
         "Invalid value: fixed"
     )
 
@@ -85,28 +87,28 @@ def test_cel_message_expression_is_evaluated() -> None:
     ],
 )
 def test_cel_rule_sets_reason_and_field_path(reason: str, message: str) -> None:
-    scene = {"type": "object", "properties": {"a-b": {"type": "object", "additionalProperties": TEXT}}}
-    schema = with_rule(scene, "false", message="m", reason=reason, fieldPath=".a-b['k.l']")
+    schema = {"type": "object", "properties": {"a-b": {"type": "object", "additionalProperties": TEXT}}}
+    schema = with_rule(schema, "false", message="m", reason=reason, fieldPath=".a-b['k.l']")
     assert refusals(schema, {}) == [["spec.a-b[k.l]", reason, message]]
 
 
 def test_transition_rules_need_an_old_value() -> None:
-    scene = {"type": "object", "properties": {"a": with_rule(TEXT, "self == oldSelf", message="is fixed")}}
-    assert refusals(scene, {"a": "x"}) == []
-    assert refusals(scene, {"a": "x"}, {"a": "x"}) == []
-    assert refusals(scene, {"a": "x"}, {}) == []
-    assert refusals(scene, {"a": "x"}, {"a": "y"}) == [
+    schema = {"type": "object", "properties": {"a": with_rule(TEXT, "self == oldSelf", message="is fixed")}}
+    assert refusals(schema, {"a": "x"}) == []
+    assert refusals(schema, {"a": "x"}, {"a": "x"}) == []
+    assert refusals(schema, {"a": "x"}, {}) == []
+    assert refusals(schema, {"a": "x"}, {"a": "y"}) == [
         ["spec.a", "FieldValueInvalid", 'Invalid value: "x": is fixed']
     ]
 
 
 def test_optional_old_self_is_evaluated_on_create() -> None:
     rule = "oldSelf.hasValue() ? self == oldSelf.value() : self.startsWith('a')"
-    scene = {"type": "object", "properties": {"a": with_rule(TEXT, rule, optionalOldSelf=True, message="m")}}
-    assert refusals(scene, {"a": "ab"}) == []
-    assert len(refusals(scene, {"a": "b"})) == 1
-    assert refusals(scene, {"a": "b"}, {"a": "b"}) == []
-    assert len(refusals(scene, {"a": "ac"}, {"a": "ab"})) == 1
+    schema = {"type": "object", "properties": {"a": with_rule(TEXT, rule, optionalOldSelf=True, message="m")}}
+    assert refusals(schema, {"a": "ab"}) == []
+    assert len(refusals(schema, {"a": "b"})) == 1
+    assert refusals(schema, {"a": "b"}, {"a": "b"}) == []
+    assert len(refusals(schema, {"a": "ac"}, {"a": "ab"})) == 1
 
 
 def test_old_self_of_list_items_is_found_by_key() -> None:
@@ -121,7 +123,7 @@ def test_old_self_of_list_items_is_found_by_key() -> None:
         "x-kubernetes-list-type": "map",
         "x-kubernetes-list-map-keys": ["id"],
     }
-    scene = {
+    schema = {
         "type": "object",
         "properties": {
             "l": keyed,
@@ -130,17 +132,17 @@ def test_old_self_of_list_items_is_found_by_key() -> None:
     }
     old = {"l": [{"id": "a", "n": 1}, {"id": "b", "n": 2}], "m": {"k": "v"}}
     assert (
-        refusals(scene, {"l": [{"id": "b", "n": 2}, {"id": "a", "n": 1}], "m": {"k": "v", "new": "x"}}, old)
+        refusals(schema, {"l": [{"id": "b", "n": 2}, {"id": "a", "n": 1}], "m": {"k": "v", "new": "x"}}, old)
         == []
     )
-    found = refusals(scene, {"l": [{"id": "c", "n": 0}, {"id": "b", "n": 1}], "m": {"k": "w"}}, old)
+    found = refusals(schema, {"l": [{"id": "c", "n": 0}, {"id": "b", "n": 1}], "m": {"k": "w"}}, old)
     assert [cause[0] for cause in found] == ["spec.l[1]", "spec.m[k]"]
     atomic = {"type": "object", "properties": {"l": {"type": "array", "items": item}}}
     assert refusals(atomic, {"l": [{"id": "a", "n": 0}]}, {"l": [{"id": "a", "n": 1}]}) == []
 
 
 def test_unchanged_value_passes_failing_cel_rule_unless_it_uses_old_self() -> None:
-    scene = {
+    schema = {
         "type": "object",
         "properties": {
             "a": with_rule({"type": "object", "properties": {"x": TEXT}}, "self.x == 'good'"),
@@ -148,12 +150,12 @@ def test_unchanged_value_passes_failing_cel_rule_unless_it_uses_old_self() -> No
         },
     }
     old = {"a": {"x": "bad"}, "b": "1"}
-    assert refusals(scene, old | {"b": "2"}, old) == []
-    assert len(refusals(scene, {"a": {"x": "worse"}}, old)) == 1
+    assert refusals(schema, old | {"b": "2"}, old) == []
+    assert len(refusals(schema, {"a": {"x": "worse"}}, old)) == 1
 
 
 def test_sets_and_maps_are_equal_in_any_order() -> None:
-    scene = {
+    schema = {
         "type": "object",
         "properties": {
             "s": with_rule(
@@ -163,8 +165,8 @@ def test_sets_and_maps_are_equal_in_any_order() -> None:
             )
         },
     }
-    assert refusals(scene, {"s": ["a", "b"]}, {"s": ["b", "a"]}) == []
-    assert len(refusals(scene, {"s": ["a"]}, {"s": ["b", "a"]})) == 1
+    assert refusals(schema, {"s": ["a", "b"]}, {"s": ["b", "a"]}) == []
+    assert len(refusals(schema, {"s": ["a"]}, {"s": ["b", "a"]})) == 1
 
 
 def test_root_cel_rule_sees_only_name_of_metadata() -> None:
@@ -175,7 +177,7 @@ def test_root_cel_rule_sees_only_name_of_metadata() -> None:
 
 
 def test_times_durations_and_bytes_are_themselves() -> None:
-    scene = {
+    schema = {
         "type": "object",
         "properties": {
             "at": {"type": "string", "format": "date-time"},
@@ -189,22 +191,22 @@ def test_times_durations_and_bytes_are_themselves() -> None:
         "&& self.at.getHours() == 3 && self.__for__ == duration('4h')"
     )
     value = {"at": "2026-03-01t03:00:00z", "on": "2026-03-01", "for": "4 hours", "raw": "aGk="}
-    assert refusals(with_rule(scene, rule), value) == []
+    assert refusals(with_rule(schema, rule), value) == []
 
 
 def test_fractions_are_fractions_even_when_they_look_whole() -> None:
-    scene = {
+    schema = {
         "type": "object",
         "properties": {"x": {"type": "number"}, "l": {"type": "array", "items": {"type": "number"}}},
     }
     assert (
-        refusals(with_rule(scene, "self.x / 2.0 == 0.5 && self.l[0] + 0.5 == 1.5"), {"x": 1, "l": [1]}) == []
+        refusals(with_rule(schema, "self.x / 2.0 == 0.5 && self.l[0] + 0.5 == 1.5"), {"x": 1, "l": [1]}) == []
     )
 
 
 def test_null_field_is_absent_for_cel_rules() -> None:
-    scene = {"type": "object", "properties": {"a": TEXT | {"nullable": True}}}
-    assert refusals(with_rule(scene, "!has(self.a)"), {"a": None}) == []
+    schema = {"type": "object", "properties": {"a": TEXT | {"nullable": True}}}
+    assert refusals(with_rule(schema, "!has(self.a)"), {"a": None}) == []
 
 
 @pytest.mark.parametrize(
@@ -228,16 +230,16 @@ def test_names_that_are_no_identifiers_are_escaped(name: str, escaped: str | Non
 
 @pytest.mark.parametrize("name", ["a-b", "a.b", "a/b", "in", "namespace", "a__b"])
 def test_escaped_names_reach_their_fields(name: str) -> None:
-    scene = {"type": "object", "properties": {name: TEXT}}
-    assert refusals(with_rule(scene, f"self.{escape(name)} == 'x'"), {name: "x"}) == []
+    schema = {"type": "object", "properties": {name: TEXT}}
+    assert refusals(with_rule(schema, f"self.{escape(name)} == 'x'"), {name: "x"}) == []
 
 
 def test_cel_rules_have_limits_of_their_own_and_in_total(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cel_validation, "WORK_BUDGET", 1 << 40)
     numbers = {"type": "array", "items": {"type": "integer"}}
     costly = "self.all(x, self.all(y, x + y >= 0))"
-    scene = {"type": "object", "properties": {"l": with_rule(numbers, costly)}}
-    ((field, _, message),) = refusals(scene, {"l": list(range(2000))})
+    schema = {"type": "object", "properties": {"l": with_rule(numbers, costly)}}
+    ((field, _, message),) = refusals(schema, {"l": list(range(2000))})
     assert field == "spec.l"
     assert message == 'Invalid value: "array": ' + cel_validation.RULE_TOO_COSTLY.format(
         "operation cancelled: actual cost limit exceeded", costly
@@ -252,9 +254,9 @@ def test_cel_rules_have_limits_of_their_own_and_in_total(monkeypatch: pytest.Mon
 def test_rules_that_are_too_much_work_for_a_request_refuse_it() -> None:
     """At any cost: finding all matches costs next to nothing."""
     busy = "self.findAll('a').size() > 0"
-    scene = {"type": "object", "properties": {"a": with_rule(TEXT, busy), "b": with_rule(TEXT, busy)}}
-    assert refusals(scene, {"a": "a" * 1000, "b": "a" * 1000}) == []
-    ((field, _, message),) = refusals(scene, {"a": "a" * 1000, "b": "a" * 100_000})
+    schema = {"type": "object", "properties": {"a": with_rule(TEXT, busy), "b": with_rule(TEXT, busy)}}
+    assert refusals(schema, {"a": "a" * 1000, "b": "a" * 1000}) == []
+    ((field, _, message),) = refusals(schema, {"a": "a" * 1000, "b": "a" * 100_000})
     assert field == "spec.b"
     assert message == 'Invalid value: "string": ' + cel_validation.RULE_TOO_MUCH_WORK.format(
         f"operation cancelled: work limit of {cel_validation.WORK_BUDGET} units exceeded", busy
@@ -262,11 +264,11 @@ def test_rules_that_are_too_much_work_for_a_request_refuse_it() -> None:
 
 
 def test_cel_rule_evaluation_error_is_reported() -> None:
-    scene = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}}
-    assert refusals(with_rule(scene, "self.a / self.b == 1"), {"a": 1, "b": 0})[0][2] == (
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}}
+    assert refusals(with_rule(schema, "self.a / self.b == 1"), {"a": 1, "b": 0})[0][2] == (
         'Invalid value: "object": division by zero evaluating rule: self.a / self.b == 1'
     )
-    assert refusals(with_rule(scene, "self.a == 1"), {})[0][2] == (
+    assert refusals(with_rule(schema, "self.a == 1"), {})[0][2] == (
         'Invalid value: "object": no such key: a evaluating rule: self.a == 1'
     )
 

@@ -11,7 +11,7 @@ from fairway.plugins.pods.assume_pod import AssumePod
 from nodes.builders import node, pod
 
 
-def scene() -> tuple[NodeFleet, AssumePod, CommitContext]:
+def prepared() -> tuple[NodeFleet, AssumePod, CommitContext]:
     fleet = NodeFleet()
     fleet.load([node("n1", cpu="4"), node("n2", cpu="4")])
     context = CommitContext(workload=pod_workload(pod("a", cpu="2")), hosts=(HostKey("n1", ""),), started=0)
@@ -23,7 +23,7 @@ def used(fleet: NodeFleet) -> list[int]:
 
 
 def test_reserved_pod_counts_on_its_node_until_it_is_given_back() -> None:
-    fleet, plugin, context = scene()
+    fleet, plugin, context = prepared()
     assert plugin.reserve(context) is OK
     assert used(fleet) == [2000, 0]
     assert plugin.releases(context)[requested("cpu")] is Direction.DOWN
@@ -33,7 +33,7 @@ def test_reserved_pod_counts_on_its_node_until_it_is_given_back() -> None:
 
 
 def test_unreserve_keeps_a_pod_that_was_observed_on_another_node() -> None:
-    fleet, plugin, context = scene()
+    fleet, plugin, context = prepared()
     plugin.reserve(context)
     fleet.upsert_pod(pod("a", on="n2", cpu="2"))
     plugin.unreserve(context)
@@ -41,7 +41,7 @@ def test_unreserve_keeps_a_pod_that_was_observed_on_another_node() -> None:
 
 
 def test_unreserve_after_the_pod_was_observed_changes_nothing() -> None:
-    fleet, plugin, context = scene()
+    fleet, plugin, context = prepared()
     plugin.reserve(context)
     plugin.observed(context.workload.key)
     plugin.unreserve(context)

@@ -34,7 +34,7 @@ class Binder:
         return OK
 
 
-class Scene:
+class Harness:
     """A scheduler with the default profile, and nodes for one pod each."""
 
     def __init__(self, *, nodes: int) -> None:
@@ -106,83 +106,83 @@ class Scene:
 
 
 def test_group_starts_together_when_its_last_pod_has_a_node() -> None:
-    scene = Scene(nodes=3)
-    scene.group(min_member=3)
+    harness = Harness(nodes=3)
+    harness.group(min_member=3)
     for name in ("a", "b"):
-        scene.put(name)
-    assert (scene.bound, scene.used()) == ([], 0)
-    scene.put("c")
-    assert sorted(scene.bound) == ["a", "b", "c"]
+        harness.put(name)
+    assert (harness.bound, harness.used()) == ([], 0)
+    harness.put("c")
+    assert sorted(harness.bound) == ["a", "b", "c"]
 
 
 def test_pod_waits_outside_the_queue_until_the_group_has_enough_pods() -> None:
-    scene = Scene(nodes=3)
-    scene.put("a")
-    found = scene.explain("a")
+    harness = Harness(nodes=3)
+    harness.put("a")
+    found = harness.explain("a")
     assert (found.state, found.reasons) == (State.GATED, ("Coscheduling: pod group ns1/g does not exist",))
-    scene.group(min_member=2)
-    assert scene.explain("a").reasons == ("Coscheduling: pod group ns1/g has 1 of 2 pods",)
-    scene.put("b")
-    assert sorted(scene.bound) == ["a", "b"]
+    harness.group(min_member=2)
+    assert harness.explain("a").reasons == ("Coscheduling: pod group ns1/g has 1 of 2 pods",)
+    harness.put("b")
+    assert sorted(harness.bound) == ["a", "b"]
 
 
 def test_group_without_room_gives_all_nodes_back_after_its_timeout() -> None:
-    scene = Scene(nodes=2)
-    scene.group(min_member=3)
+    harness = Harness(nodes=2)
+    harness.group(min_member=3)
     for name in ("a", "b", "c"):
-        scene.put(name)
-    assert (scene.bound, scene.used()) == ([], 2)
-    scene.put("other", group="", spec={"priority": 1, "preemptionPolicy": "Never"})
-    assert scene.bound == []
-    scene.wait(MINUTE)
-    assert scene.bound == ["other"]
+        harness.put(name)
+    assert (harness.bound, harness.used()) == ([], 2)
+    harness.put("other", group="", spec={"priority": 1, "preemptionPolicy": "Never"})
+    assert harness.bound == []
+    harness.wait(MINUTE)
+    assert harness.bound == ["other"]
 
 
 def test_group_starts_once_room_appears() -> None:
-    scene = Scene(nodes=2)
-    scene.group(min_member=3)
+    harness = Harness(nodes=2)
+    harness.group(min_member=3)
     for name in ("a", "b", "c"):
-        scene.put(name)
-    change = scene.fleet.upsert_node(node("n9", ready="True", cpu="1", pods="10"))
+        harness.put(name)
+    change = harness.fleet.upsert_node(node("n9", ready="True", cpu="1", pods="10"))
     event = Event(label="n9 added", hosts=frozenset(change.hosts), columns=change.columns, added=True)
-    scene.scheduler.on_event(event, now=scene.now)
-    scene.wait(2 * SECOND)
-    assert sorted(scene.bound) == ["a", "b", "c"]
+    harness.scheduler.on_event(event, now=harness.now)
+    harness.wait(2 * SECOND)
+    assert sorted(harness.bound) == ["a", "b", "c"]
 
 
 def test_deleted_pod_takes_the_nodes_of_the_pods_that_wait_for_it() -> None:
-    scene = Scene(nodes=2)
-    scene.group(min_member=3)
+    harness = Harness(nodes=2)
+    harness.group(min_member=3)
     for name in ("a", "b", "c"):
-        scene.put(name)
-    assert scene.used() == 2
-    scene.gang.delete_pod(pod("a", labels={GROUP_LABEL: "g"}))
-    scene.perform(scene.scheduler.delete(WorkloadKey("ns1", "a", ""), now=0))
-    scene.perform(scene.gang.settle(scene.scheduler, now=0))
-    assert (scene.bound, scene.used()) == ([], 0)
+        harness.put(name)
+    assert harness.used() == 2
+    harness.gang.delete_pod(pod("a", labels={GROUP_LABEL: "g"}))
+    harness.perform(harness.scheduler.delete(WorkloadKey("ns1", "a", ""), now=0))
+    harness.perform(harness.gang.settle(harness.scheduler, now=0))
+    assert (harness.bound, harness.used()) == ([], 0)
 
 
 def test_pod_joins_a_group_that_runs() -> None:
-    scene = Scene(nodes=3)
-    scene.group(min_member=2)
+    harness = Harness(nodes=3)
+    harness.group(min_member=2)
     for name in ("a", "b", "late"):
-        scene.put(name)
-    assert sorted(scene.bound) == ["a", "b", "late"]
+        harness.put(name)
+    assert sorted(harness.bound) == ["a", "b", "late"]
 
 
 def test_smaller_minimum_starts_the_pods_that_wait() -> None:
-    scene = Scene(nodes=2)
-    scene.group(min_member=3)
+    harness = Harness(nodes=2)
+    harness.group(min_member=3)
     for name in ("a", "b", "c"):
-        scene.put(name)
-    scene.group(min_member=2)
-    assert len(scene.bound) == 2
+        harness.put(name)
+    harness.group(min_member=2)
+    assert len(harness.bound) == 2
 
 
 def test_pod_without_group_does_not_wait() -> None:
-    scene = Scene(nodes=1)
-    scene.put("a", group="")
-    assert scene.bound == ["a"]
+    harness = Harness(nodes=1)
+    harness.put("a", group="")
+    assert harness.bound == ["a"]
 
 
 @pytest.mark.parametrize("finished", ["Succeeded", "Failed"])
@@ -202,14 +202,14 @@ def test_finished_pod_counts_no_more(finished: str) -> None:
 )
 @settings(max_examples=40)
 def test_no_group_is_ever_bound_in_part(nodes: int, sizes: list[tuple[int, int]], waits: list[int]) -> None:
-    scene = Scene(nodes=nodes)
+    harness = Harness(nodes=nodes)
     for at, (needed, more) in enumerate(sizes):
-        scene.group(f"g{at}", min_member=needed)
+        harness.group(f"g{at}", min_member=needed)
         for number in range(needed + more):
-            scene.put(f"g{at}-{number}", group=f"g{at}")
+            harness.put(f"g{at}-{number}", group=f"g{at}")
     for wait in (0, *waits):
-        scene.wait(wait)
+        harness.wait(wait)
         for at, (needed, _) in enumerate(sizes):
-            started = sum(name.startswith(f"g{at}-") for name in scene.bound)
+            started = sum(name.startswith(f"g{at}-") for name in harness.bound)
             assert started == 0 or started >= needed
-        assert scene.used() <= nodes
+        assert harness.used() <= nodes

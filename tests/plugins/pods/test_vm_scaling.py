@@ -95,7 +95,7 @@ class FakeRoom:
                 transaction.release(host, who)
 
 
-class Scene:
+class Harness:
     def __init__(self, nodes: Mapping[str, int], **args: Any) -> None:
         self.fleet, self.room = NodeFleet(), FakeRoom()
         self.fleet.load(
@@ -146,54 +146,54 @@ def profile(room: FakeRoom | None, **args: Any) -> Profile:
 
 
 def test_plain_pod_cannot_take_earmarked_room_while_its_beneficiary_can() -> None:
-    scene = Scene({"n1": 4})
-    scene.book("vm-b", 2, "n1")
-    scene.earmark(2, "n1", for_="vm-a")
-    assert scene.run(new_pod("plain")).selected == []
+    harness = Harness({"n1": 4})
+    harness.book("vm-b", 2, "n1")
+    harness.earmark(2, "n1", for_="vm-a")
+    assert harness.run(new_pod("plain")).selected == []
     kept = KEPT.format(resource="cpu", beneficiary="ns1/vm-a", migration="m1")
-    assert kept in scene.reasons(new_pod("plain"), "n1")
-    assert scene.run(new_pod("vm-a")).selected == ["n1"]
+    assert kept in harness.reasons(new_pod("plain"), "n1")
+    assert harness.run(new_pod("vm-a")).selected == ["n1"]
 
 
 def test_permit_counts_although_the_pod_requests_nothing() -> None:
-    scene = Scene({"n1": 4, "n2": 4})
-    scene.book("vm", 3, "n1")
-    assert scene.run(new_pod()).selected == ["n2"]
-    assert scene.reasons(new_pod(), "n1") == tuple(
+    harness = Harness({"n1": 4, "n2": 4})
+    harness.book("vm", 3, "n1")
+    assert harness.run(new_pod()).selected == ["n2"]
+    assert harness.reasons(new_pod(), "n1") == tuple(
         INSUFFICIENT.format(resource=each) for each in ("cpu", "memory")
     )
 
 
 def test_pod_of_a_machine_counts_with_the_size_of_the_machine() -> None:
-    scene = Scene({"n1": 4, "n2": 8})
-    scene.room.sizes["runner"] = size(6)
-    assert scene.run(with_uid(pod("runner", cpu="100m"))).selected == ["n2"]
+    harness = Harness({"n1": 4, "n2": 8})
+    harness.room.sizes["runner"] = size(6)
+    assert harness.run(with_uid(pod("runner", cpu="100m"))).selected == ["n2"]
 
 
 def test_node_that_the_ledger_does_not_know_is_rejected() -> None:
-    scene = Scene({"n1": 4})
-    scene.fleet.upsert_node(node("new", cpu="64", memory="64Gi", pods="110"))
-    assert scene.run(new_pod()).selected == ["n1"]
+    harness = Harness({"n1": 4})
+    harness.fleet.upsert_node(node("new", cpu="64", memory="64Gi", pods="110"))
+    assert harness.run(new_pod()).selected == ["n1"]
 
 
 def test_target_of_a_migration_avoids_its_source_and_nodes_above_the_watermark() -> None:
-    scene = Scene({"n1": 10, "n2": 10, "n3": 10}, watermark=0.9)
-    scene.room.targets = {"target": "n1"}
-    scene.room.sizes["target"] = size(3)
-    scene.book("full", 7, "n2")
-    assert scene.run(new_pod("target")).selected == ["n3"]
-    assert scene.reasons(new_pod("target"), "n1") == ("source node",)
-    assert scene.reasons(new_pod("target"), "n2") == tuple(
+    harness = Harness({"n1": 10, "n2": 10, "n3": 10}, watermark=0.9)
+    harness.room.targets = {"target": "n1"}
+    harness.room.sizes["target"] = size(3)
+    harness.book("full", 7, "n2")
+    assert harness.run(new_pod("target")).selected == ["n3"]
+    assert harness.reasons(new_pod("target"), "n1") == ("source node",)
+    assert harness.reasons(new_pod("target"), "n2") == tuple(
         ABOVE_WATERMARK.format(resource=each) for each in ("cpu", "memory")
     )
-    assert scene.reasons(new_pod("other", 3), "n2") == ()
+    assert harness.reasons(new_pod("other", 3), "n2") == ()
 
 
 def test_node_that_keeps_room_for_a_pod_scores_highest() -> None:
-    scene = Scene({"n1": 10, "n2": 10})
-    scene.book("vm", 7, "n2")
-    scene.earmark(3, "n2", for_="target")
-    assert scene.scores(new_pod("target", 3)) == {"n1": 68, "n2": 100}
+    harness = Harness({"n1": 10, "n2": 10})
+    harness.book("vm", 7, "n2")
+    harness.earmark(3, "n2", for_="target")
+    assert harness.scores(new_pod("target", 3)) == {"n1": 68, "n2": 100}
 
 
 @pytest.mark.parametrize(
@@ -213,34 +213,34 @@ def test_usage_curve_may_have_its_peak_at_an_end(peak: float) -> None:
 
 
 def test_half_as_large_node_scores_half() -> None:
-    scene = Scene({"large": 20, "small": 10})
-    scene.book("a", 14, "large")
-    scene.book("b", 6, "small")
-    assert scene.scores(new_pod()) == {"large": 100, "small": 50}
+    harness = Harness({"large": 20, "small": 10})
+    harness.book("a", 14, "large")
+    harness.book("b", 6, "small")
+    assert harness.scores(new_pod()) == {"large": 100, "small": 50}
 
 
 def test_reserve_books_the_pod_and_unreserve_gives_its_room_back() -> None:
-    scene = Scene({"n1": 4})
-    plugin = VirtualMachineAutoscaling(room=scene.room)
+    harness = Harness({"n1": 4})
+    plugin = VirtualMachineAutoscaling(room=harness.room)
     context = CommitContext(workload=pod_workload(new_pod("a", 3)), hosts=(host("n1"),), started=0)
     assert plugin.reserve(context) is OK
-    assert scene.run(new_pod("b")).selected == []
+    assert harness.run(new_pod("b")).selected == []
     second = CommitContext(workload=pod_workload(new_pod("b", 3)), hosts=(host("n1"),), started=0)
     assert plugin.reserve(second).code is Code.UNSCHEDULABLE
     for _ in range(2):
         plugin.unreserve(context)
-        assert scene.run(new_pod("b")).selected == ["n1"]
+        assert harness.run(new_pod("b")).selected == ["n1"]
 
 
 def test_what_if_counts_the_machines_of_removed_pods() -> None:
-    scene = Scene({"n1": 4})
-    scene.book("vm", 4, "n1")
-    snapshot = HypotheticalSnapshot(scene.fleet.snapshot())
-    assert cycle.run(snapshot, pod_workload(new_pod()), scene.profile, now=0).selected == []
+    harness = Harness({"n1": 4})
+    harness.book("vm", 4, "n1")
+    snapshot = HypotheticalSnapshot(harness.fleet.snapshot())
+    assert cycle.run(snapshot, pod_workload(new_pod()), harness.profile, now=0).selected == []
     snapshot.remove_pod("n1", ("ns1", "vm"))
-    assert cycle.run(snapshot, pod_workload(new_pod()), scene.profile, now=0).selected == ["n1"]
+    assert cycle.run(snapshot, pod_workload(new_pod()), harness.profile, now=0).selected == ["n1"]
     snapshot.add_pod("n1", ("ns1", "plain"), info_of(new_pod("plain", 3)))
-    assert cycle.run(snapshot, pod_workload(new_pod()), scene.profile, now=0).selected == []
+    assert cycle.run(snapshot, pod_workload(new_pod()), harness.profile, now=0).selected == []
 
 
 def test_plugin_without_machines_is_skipped() -> None:
@@ -272,23 +272,23 @@ NAMES = ("n0", "n1", "n2", "n3")
 
 
 @st.composite
-def scenes(draw: st.DrawFn) -> Scene:
-    scene = Scene(
+def scenes(draw: st.DrawFn) -> Harness:
+    harness = Harness(
         {name: draw(st.sampled_from([0, 2, 8, 20])) for name in NAMES},
         watermark=draw(st.sampled_from([0.5, 0.9, 1])),
         scoring={"scorePeak": draw(st.sampled_from([0, 0.5, 0.8, 1]))},
     )
     for at in range(draw(st.integers(0, 5))):
-        scene.book(f"vm{at}", draw(st.integers(0, 9)), draw(st.sampled_from(NAMES)))
+        harness.book(f"vm{at}", draw(st.integers(0, 9)), draw(st.sampled_from(NAMES)))
     for at in range(draw(st.integers(0, 3))):
         on, units = draw(st.sampled_from(NAMES)), draw(st.integers(0, 4))
-        account = scene.room.ledger.account(host(on))
+        account = harness.room.ledger.account(host(on))
         if account is not None and account.free().get("cpu", 0) >= units * 1000:
-            scene.earmark(units, on, for_=draw(st.sampled_from(["new", "other"])), id_=f"m{at}/room/ns1/x")
-    scene.room.targets = draw(st.sampled_from([{}, {"new": "n0"}]))
+            harness.earmark(units, on, for_=draw(st.sampled_from(["new", "other"])), id_=f"m{at}/room/ns1/x")
+    harness.room.targets = draw(st.sampled_from([{}, {"new": "n0"}]))
     if draw(st.booleans()):
-        scene.room.sizes["new"] = size(draw(st.integers(0, 8)))
-    return scene
+        harness.room.sizes["new"] = size(draw(st.integers(0, 8)))
+    return harness
 
 
 def seen(outcome: Outcome) -> list[Any]:
@@ -299,33 +299,33 @@ def seen(outcome: Outcome) -> list[Any]:
     ]
 
 
-@given(scene=scenes(), units=st.integers(0, 6), removed=st.booleans())
+@given(harness=scenes(), units=st.integers(0, 6), removed=st.booleans())
 @settings(max_examples=60)
-def test_whole_fleet_form_agrees_with_per_node_form(scene: Scene, units: int, removed: bool) -> None:
-    snapshot = HypotheticalSnapshot(scene.fleet.snapshot())
+def test_whole_fleet_form_agrees_with_per_node_form(harness: Harness, units: int, removed: bool) -> None:
+    snapshot = HypotheticalSnapshot(harness.fleet.snapshot())
     if removed:
         for name in NAMES[:2]:
             for each in list(snapshot.pods.on(name).pods):
                 snapshot.remove_pod(name, each)
     workload = pod_workload(new_pod("new", units))
-    fast = cycle.run(snapshot, workload, scene.profile, now=0)
-    slow = cycle.run(snapshot, workload, scene.profile, now=0, whole_fleet=False)
+    fast = cycle.run(snapshot, workload, harness.profile, now=0)
+    slow = cycle.run(snapshot, workload, harness.profile, now=0, whole_fleet=False)
     assert seen(fast) == seen(slow)
     assert all(0 <= score <= 100 for each in fast.details.scored for score in each.scores.tolist())
 
 
-@given(scene=scenes(), data=st.data())
+@given(harness=scenes(), data=st.data())
 @settings(max_examples=30)
 def test_alike_pods_are_placed_as_by_full_cycles_and_reserve_never_refuses(
-    scene: Scene, data: st.DataObject
+    harness: Harness, data: st.DataObject
 ) -> None:
     memory = AlikeMemory()
-    plugin = VirtualMachineAutoscaling(room=scene.room)
+    plugin = VirtualMachineAutoscaling(room=harness.room)
     for at in range(6):
         workload = pod_workload(new_pod(f"p{at}", data.draw(st.integers(0, 2))))
-        snapshot = scene.fleet.snapshot()
-        followed = memory.run(snapshot, workload, scene.profile, now=0)
-        full = cycle.run(snapshot, workload, scene.profile, now=0)
+        snapshot = harness.fleet.snapshot()
+        followed = memory.run(snapshot, workload, harness.profile, now=0)
+        full = cycle.run(snapshot, workload, harness.profile, now=0)
         assert (followed.selected, followed.status) == (full.selected, full.status)
         if full.selected:
             context = CommitContext(workload=workload, hosts=(host(full.selected[0]),), started=0)

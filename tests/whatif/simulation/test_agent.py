@@ -26,7 +26,7 @@ from fairway.whatif.simulation.agent import (
 )
 
 
-class FakeHub:
+class FakeAgentHub:
     """A hub that records the requests of an agent."""
 
     def __init__(self, *, values: Mapping[str, int] | None = None, left: float = 1000.0) -> None:
@@ -74,7 +74,7 @@ class FakeHub:
 
 @asynccontextmanager
 async def running_agent(
-    hub: FakeHub, *, name: str = "c1", seed: int = 0, period: float = 60.0
+    hub: FakeAgentHub, *, name: str = "c1", seed: int = 0, period: float = 60.0
 ) -> AsyncIterator[Agent]:
     clock = LoopClock()
     agent = Agent(
@@ -97,14 +97,14 @@ async def running_agent(
 @pytest.mark.looptime
 class TestIntervals:
     async def test_agent_renews_lease_at_start_and_then_once_a_minute(self) -> None:
-        hub = FakeHub(values=DEFAULT_VALUES)
+        hub = FakeAgentHub(values=DEFAULT_VALUES)
         async with running_agent(hub):
             await asyncio.sleep(600)
         place = 60 * phase("c1")
         assert hub.renewals == pytest.approx([0, *(place + 60 * index for index in range(10))])
 
     async def test_agent_renews_constant_scores_with_each_publication(self) -> None:
-        hub = FakeHub(values=DEFAULT_VALUES)
+        hub = FakeAgentHub(values=DEFAULT_VALUES)
         hub.others = ("hosted-clusters-score",)
         async with running_agent(hub):
             await asyncio.sleep(600)
@@ -112,7 +112,7 @@ class TestIntervals:
         assert {name for _, name in hub.extensions} == {"hosted-clusters-score"}
 
     async def test_agent_publishes_once_a_period_at_its_phase(self) -> None:
-        hub = FakeHub(values=DEFAULT_VALUES)
+        hub = FakeAgentHub(values=DEFAULT_VALUES)
         async with running_agent(hub, period=20):
             await asyncio.sleep(200)
         place = 20 * phase("c1")
@@ -122,13 +122,13 @@ class TestIntervals:
 
     @pytest.mark.parametrize("left", [0.0, -50.0, 30.0])
     async def test_agent_replaces_expiring_score_at_start(self, left: float) -> None:
-        hub = FakeHub(values=DEFAULT_VALUES, left=left)
+        hub = FakeAgentHub(values=DEFAULT_VALUES, left=left)
         async with running_agent(hub):
             await asyncio.sleep(1)
         assert [at for at, _ in hub.publications] == [0]
 
     async def test_agent_renews_and_reports_as_soon_as_its_cluster_is_unavailable(self) -> None:
-        hub = FakeHub(values=DEFAULT_VALUES)
+        hub = FakeAgentHub(values=DEFAULT_VALUES)
         async with running_agent(hub) as agent:
             await asyncio.sleep(1)
             hub.unavailable = True
@@ -138,7 +138,7 @@ class TestIntervals:
         assert hub.reports == [1]
 
     async def test_agent_retries_unreachable_hub(self) -> None:
-        hub = FakeHub(values=DEFAULT_VALUES)
+        hub = FakeAgentHub(values=DEFAULT_VALUES)
         hub.unreachable = True
         async with running_agent(hub):
             await asyncio.sleep(3 * RETRY_SECONDS + 1)
@@ -148,7 +148,7 @@ class TestIntervals:
         assert hub.renewals == [4 * RETRY_SECONDS]
 
     async def test_agent_skips_publications_missed_during_an_outage(self) -> None:
-        hub = FakeHub(values=DEFAULT_VALUES)
+        hub = FakeAgentHub(values=DEFAULT_VALUES)
         async with running_agent(hub):
             await asyncio.sleep(1)
             hub.unreachable = True
@@ -159,7 +159,7 @@ class TestIntervals:
         assert len(hub.publications) - before in (1, 2)
 
     async def test_stopped_agent_finishes_its_request(self) -> None:
-        class Slow(FakeHub):
+        class Slow(FakeAgentHub):
             async def renew_lease(self, cluster: str) -> None:
                 await asyncio.sleep(3)
                 await super().renew_lease(cluster)
@@ -174,7 +174,7 @@ class TestIntervals:
 
     @pytest.mark.parametrize("down", [False, True])
     async def test_stopped_agent_ends_its_sleep(self, down: bool) -> None:
-        hub = FakeHub(values=DEFAULT_VALUES)
+        hub = FakeAgentHub(values=DEFAULT_VALUES)
         hub.unreachable = down
         async with running_agent(hub) as agent:
             await asyncio.sleep(1)
@@ -184,7 +184,7 @@ class TestIntervals:
             assert asyncio.get_running_loop().time() == 1
 
     async def test_agent_continues_after_unexpected_error(self, caplog: pytest.LogCaptureFixture) -> None:
-        class Faulty(FakeHub):
+        class Faulty(FakeAgentHub):
             async def renew_lease(self, cluster: str) -> None:
                 await super().renew_lease(cluster)
                 if len(self.renewals) == 1:
@@ -200,7 +200,7 @@ class TestIntervals:
 @pytest.mark.looptime
 class TestWalks:
     async def walk(self, *, seed: int, name: str = "c1") -> list[dict[str, int]]:
-        hub = FakeHub(values={"cpuAvailable": 20, "memAvailable": 40})
+        hub = FakeAgentHub(values={"cpuAvailable": 20, "memAvailable": 40})
         async with running_agent(hub, name=name, seed=seed):
             await asyncio.sleep(600)
         return [values for _, values in hub.publications]
@@ -215,7 +215,7 @@ class TestWalks:
         assert len({values["cpuAvailable"] for values in await self.walk(seed=1)}) > 3
 
     async def test_walk_continues_from_value_of_another_client(self) -> None:
-        hub = FakeHub(values={"cpuAvailable": 20})
+        hub = FakeAgentHub(values={"cpuAvailable": 20})
         async with running_agent(hub):
             await asyncio.sleep(60)
             hub.published = {"cpuAvailable": 45}
@@ -225,7 +225,7 @@ class TestWalks:
         assert after["cpuAvailable"] > 30
 
     async def test_agent_publishes_default_values_without_a_score(self) -> None:
-        hub = FakeHub(left=0)
+        hub = FakeAgentHub(left=0)
         async with running_agent(hub):
             await asyncio.sleep(1)
         assert [set(values) for _, values in hub.publications] == [set(DEFAULT_VALUES)]
