@@ -3,7 +3,8 @@
 Data flow: the engine decides the workload with the plugins of a ``profile``; ``verdict`` converts the outcome to
 conditions (``conditions``), decision groups (``groups``) and pages of PlacementDecisions (``pages``);
 ``reconcile_plan`` compares them with the existing objects and returns the writes, in an order in which no selected
-cluster is missing in between (``steps``), with their events.
+cluster is missing in between (``steps``), with their events. ``commits`` is what plugins from Reserve on do with a
+decision (``selection``) before it is written.
 
 The placement controller carries out such a plan on the hub, ``fairway place`` and the recorded answers carry it out on
 objects in memory: what is compared with the reference is what production writes.

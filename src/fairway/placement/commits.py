@@ -146,9 +146,12 @@ class PlacementCommits:
         late = tuple(each for each in selection.hosts if each.name in shown and each.name not in held)
         if late:
             self._adopt(workload, late, now=now)
-            held = self._held[owner]
+            held = self._held.get(owner, {})
         wanted = {each.name: each for each in selection.hosts}
-        added = tuple(each for each in selection.hosts if held.get(each.name) != each)
+        # A plugin that refuses clusters which the hub shows is asked again, and delays no other change.
+        added = tuple(
+            each for each in selection.hosts if held.get(each.name, each if each in late else None) != each
+        )
         removed = tuple(each for each in held.values() if wanted.get(each.name) != each)
         commit = self._find(owner)
         self._rejected.discard(owner)
@@ -321,9 +324,16 @@ class PlacementCommits:
         return self._held.setdefault(workload.owner, {})
 
     def _adopt(self, workload: PlacementWorkload, hosts: tuple[HostKey, ...], *, now: Micros) -> list[Status]:
-        """Reserve clusters that the hub shows already."""
-        self._hold(workload).update((each.name, each) for each in hosts)
-        return self._machine.reserve(CommitContext(workload=workload, hosts=hosts, started=now))
+        """Reserve clusters that the hub shows already, each on its own if a plugin refuses all. Return refusals."""
+        context = CommitContext(workload=workload, hosts=hosts, started=now)
+        refusals = self._machine.reserve(context)
+        if not refusals:
+            self._hold(workload).update((each.name, each) for each in hosts)
+            return []
+        self._machine.unreserve(context)
+        if len(hosts) == 1:
+            return refusals
+        return [status for each in hosts for status in self._adopt(workload, (each,), now=now)]
 
     def _release(self, owner: Owner) -> Event:
         held, workload = self._held.pop(owner), self._workloads[owner]

@@ -7,14 +7,19 @@ from pathlib import Path
 
 import pytest
 import yaml
+from msgspec import structs
 
 from cli.live_hub import EXAMPLE, act, fill, merge, put, remove, watch, write_status
-from fairway.api.placement import PLACEMENT_LABEL, PlacementSpec
+from fairway.api.meta import FALSE, Condition
+from fairway.api.placement import PLACEMENT_LABEL, PlacementSpec, PlacementStatus
+from fairway.cli.explain.command import Question, answer
 from fairway.cli.explain.queue import UNKNOWN
 from fairway.cli.main import run
 from fairway.kube import Client
+from fairway.placement.conditions import NOT_ALL_SCHEDULED, SATISFIED
 from fairway.testing.builders import addon, binding, cluster, cluster_set, decision, placement, policy, score
 from fairway.testing.hub import HubAddress, hub_in_thread
+from fairway.whatif.world import World
 
 Capture = pytest.CaptureFixture[str]
 NOW = ("--now", "2026-01-03T00:00:00Z")
@@ -89,6 +94,23 @@ def test_explain_shows_the_decision_on_the_hub(
     assert capsys.readouterr().out.splitlines()[2] == f"on the hub: {told}"
     assert explain(hub, name, "-o", "json") == 0
     assert json.loads(capsys.readouterr().out)["recorded"] == recorded
+
+
+@pytest.mark.parametrize(("decided", "shown"), [(["b"], True), (["a"], False)], ids=["other", "same"])
+def test_explain_shows_why_the_controller_keeps_an_earlier_decision(
+    decided: list[str], shown: bool, capsys: Capture
+) -> None:
+    message = "waiting for the permit of plugin Approval"
+    stuck = Condition(type=SATISFIED, status=FALSE, reason=NOT_ALL_SCHEDULED, message=message)
+    by_cpu = policy(addon("cpu"), mode="Exact")
+    wants = placement("p", spec=PlacementSpec(numberOfClusters=1, prioritizerPolicy=by_cpu))
+    wants = structs.replace(wants, status=PlacementStatus(conditions=(stuck,)))
+    fleet = [cluster_set("default"), binding("default"), cluster("a"), cluster("b"), score("a", {"cpu": 9})]
+    world = World([*fleet, wants, decision("p-decision-1", decided, placement="p")])
+    asked = Question(name="ns1/p", cluster=None, everything=False, output="table")
+    text = answer(world, ("ns1", "p"), None, asked, now=0, live=True)
+    assert isinstance(text, str)
+    assert (f"    the controller reports: {message}" in text.splitlines()) == shown
 
 
 def test_explain_uses_decisions_of_other_placements_on_the_hub(

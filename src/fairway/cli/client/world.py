@@ -3,10 +3,12 @@
 from typing import TYPE_CHECKING, Any
 
 from fairway.api.kinds import KubeObject
+from fairway.api.meta import FALSE, find_condition
 from fairway.api.placement import PLACEMENT_LABEL
 from fairway.cli.client.overlay import Identity, applied_to, identity
 from fairway.kube import Added, Deleted, Updated
 from fairway.kube.change import Change
+from fairway.placement.conditions import SATISFIED
 from fairway.whatif.world import Key, World
 
 if TYPE_CHECKING:
@@ -26,6 +28,12 @@ def recorded(world: World, key: Key) -> list[str] | None:
         return None
     pages.sort(key=lambda each: (len(each.metadata.name), each.metadata.name))
     return list(dict.fromkeys(each.clusterName for page in pages for each in page.status.decisions))
+
+
+def reported(world: World, key: Key) -> str:
+    """Return why the controller keeps an earlier decision, as the placement's status says it; empty if it does not."""
+    found = find_condition(world.placements[key].status.conditions, SATISFIED)
+    return found.message if found is not None and found.status == FALSE else ""
 
 
 class LiveWorld:

@@ -265,7 +265,7 @@ def answer(
     about_queue: bool = False,
 ) -> str | dict[str, Any]:
     """Return text, or a document for -o yaml and json. ``about_queue``: whether ``queue`` was asked for."""
-    from fairway.cli.client.world import recorded
+    from fairway.cli.client.world import recorded, reported
     from fairway.cli.explain.document import document
     from fairway.cli.explain.queue import queue_lines, waits
     from fairway.cli.explain.text import lines
@@ -277,7 +277,10 @@ def answer(
         return {**document(found, recorded=before), "queue": queue}
     shown = about_queue and (asked.everything or waits(found, before, queue))
     state = tuple(queue_lines(queue, name="/".join(key))) if shown else ()
-    return "\n".join(lines(found, everything=asked.everything, live=live, recorded=before, queue=state))
+    told = reported(world, key) if live else ""
+    return "\n".join(
+        lines(found, everything=asked.everything, live=live, recorded=before, reported=told, queue=state)
+    )
 
 
 def show(found: str | dict[str, Any], output: OutputFormat) -> None:

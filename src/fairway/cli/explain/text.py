@@ -21,6 +21,7 @@ ALL_CHOSEN: Final = "  All clusters were selected."
 NOTHING_TO_TRY: Final = "    Nothing to try: no label, claim, taint, score or set is known that could matter."
 TRIED: Final = "  Verified: with this change it is selected{losers}. {less}"
 ON_THE_HUB: Final = "on the hub: {what}"
+REPORTED: Final = "    the controller reports: {message}"
 SAME: Final = "the same clusters"
 NOT_DECIDED: Final = "not decided yet"
 OTHERS: Final = "{names}, which differs from what the objects on the hub give now"
@@ -33,10 +34,11 @@ def lines(
     everything: bool,
     live: bool = False,
     recorded: list[str] | None = None,
+    reported: str = "",
     queue: Sequence[str] = (),
 ) -> Iterator[str]:
     """Yield the lines. ``live``: the input is a hub, whose decisions are ``recorded``, or None if not decided.
-    ``queue`` are lines about the queue."""
+    ``reported``: why the controller did not write a new decision. ``queue`` are lines about the queue."""
     name = "/".join(found.placement)
     if found.disabled_reason:
         yield f"{name}: skipped, {found.disabled_reason}. Without that:"
@@ -46,7 +48,10 @@ def lines(
     feasible = len(found.chosen) + len(found.passed_over)
     yield f"{found.clusters:,} in the fleet, {feasible:,} passed every filter"
     if live:
-        yield _on_hub(found, recorded)
+        on_hub = _on_hub(found, recorded)
+        yield on_hub
+        if reported and reported != found.message and on_hub != ON_THE_HUB.format(what=SAME):
+            yield REPORTED.format(message=cell(reported))
     for each in found.advice:
         yield f"{each.kind}: {each.message if everything else each.brief}"
         # A remedy that names this command is of no use here.

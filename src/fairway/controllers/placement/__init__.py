@@ -6,6 +6,7 @@
 
 Everything up to ``steps`` is computation without I/O; only ``writer`` talks to the hub, at the pace of
 ``write_limiter``. ``record`` is what is known of one placement, ``session`` the context in which a plan is written.
+``committer`` runs the plugins from Reserve on, if a profile has any, before a session begins and around its writes.
 ``unobserved_writes`` reconciles our own writes with the watch, ``decision_cache`` holds the decisions. ``slow_lane``
 evaluates expensive CEL expressions in slices, ``shard`` selects namespaces, ``shadow`` compares with another controller
 without writing.

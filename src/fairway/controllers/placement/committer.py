@@ -148,7 +148,7 @@ class Committer:
     def describe(self, owner: Owner) -> dict[str, Any]:
         """Return what a placement waits for, as part of the explanation of the queue."""
         waits = self._commits.waiting(owner)
-        return {"state": WAITS, "reasons": list(waits)} if waits else {}
+        return {"state": WAITS, "trigger": "", "reasons": list(waits)} if waits else {}
 
     # Coroutines
 
