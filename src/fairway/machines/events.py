@@ -37,6 +37,23 @@ class MachineGone:
 
 
 @dataclass(frozen=True, slots=True)
+class PodAssumed:
+    """The scheduler is about to bind a pod to a node. Raises InsufficientCapacity if that has no room for it."""
+
+    key: WorkloadKey
+    host: HostKey
+    amounts: ResourceList
+
+
+@dataclass(frozen=True, slots=True)
+class PodForgotten:
+    """The scheduler gave up to bind a pod to a node."""
+
+    key: WorkloadKey
+    host: HostKey
+
+
+@dataclass(frozen=True, slots=True)
 class Loaded:
     """All nodes, pods and migrations that exist were reported. Nothing is approved before."""
 
@@ -143,6 +160,8 @@ Event = (
     | HostGone
     | MachineObserved
     | MachineGone
+    | PodAssumed
+    | PodForgotten
     | Loaded
     | PermitRequested
     | PermitWritten

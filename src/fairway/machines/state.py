@@ -121,6 +121,10 @@ class MachineState:
                 self._observe_machine(turn, machine.key, event)
             case events.MachineGone(key):
                 self._remove_machine(turn, key)
+            case events.PodAssumed(key, host, amounts):
+                turn.tx.reserve(host, key, amounts)
+            case events.PodForgotten(key, host):
+                self._forget_pod(turn, key, host)
             case events.Loaded():
                 self._load(turn)
             case events.PermitRequested(request, node):
@@ -168,6 +172,13 @@ class MachineState:
             self.migrations.cancel(turn, incoming, TARGET_LOST, failed=True)
         self.migrations.forget_machine(key)
         self.relief.forget_machine(key)
+
+    def _forget_pod(self, turn: Turn, key: WorkloadKey, host: HostKey) -> None:
+        """Give back what was assumed, unless the pod was bound to this node in the meantime."""
+        machine = self.permits.machines.get(key)
+        if (machine is None or machine.host != host) and turn.tx.account(host) is not None:
+            turn.tx.release(host, key)
+            turn.touch(host, certain=True)
 
     def _lose_host(self, turn: Turn, host: HostKey) -> None:
         for machine in list(self.permits.on_host(host)):

@@ -6,6 +6,7 @@ takes effect at once. Reviews are rate limited, because unauthenticated clients 
 
 import hashlib
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
@@ -73,6 +74,7 @@ class _UserInfo(Struct, frozen=True):
 class _TokenStatus(Struct, frozen=True):
     authenticated: bool = False
     user: _UserInfo = _UserInfo()
+    audiences: tuple[str, ...] | None = None
 
 
 class _TokenReview(Struct, frozen=True):
@@ -89,9 +91,24 @@ class _AccessReview(Struct, frozen=True):
     status: _AccessStatus = _AccessStatus()
 
 
+def bearer_token(given: Sequence[str]) -> str:
+    """Return the token in the Authorization headers of a request; empty if there is none.
+
+    Several headers are rejected: they would let a client choose among identities.
+    """
+    scheme, _, token = given[0].strip().partition(" ") if len(given) == 1 else ("", "", "")
+    token = token.strip()
+    good = scheme.lower() == "bearer" and token.isascii() and token.isprintable() and " " not in token
+    return token if good else ""
+
+
 class Authorizer:
-    def __init__(self, client: Client, *, clock: Clock = SYSTEM_CLOCK) -> None:
-        self._client, self._clock = client, clock
+    """``audiences`` are those of which a token must have one; without any, tokens must be for the hub itself."""
+
+    def __init__(
+        self, client: Client, *, clock: Clock = SYSTEM_CLOCK, audiences: tuple[str, ...] = ()
+    ) -> None:
+        self._client, self._clock, self._audiences = client, clock, audiences
         self._known: OrderedDict[bytes, tuple[User | None, float]] = OrderedDict()
         """Users and their expiry by the digest of the token; tokens are not stored."""
         self._strangers = TokenBucket(burst=STRANGERS_BURST, every=STRANGERS_EVERY)
@@ -105,10 +122,15 @@ class Authorizer:
             return known[0]
         if not self._strangers.take(now):
             raise TooManyReviews
-        review = await self._ask(TOKEN_REVIEWS, _TokenReview, {"token": token})
-        info = review.status.user
+        asked: dict[str, Any] = {"token": token}
+        if self._audiences:
+            asked["audiences"] = list(self._audiences)
+        status = (await self._ask(TOKEN_REVIEWS, _TokenReview, asked)).status
+        info = status.user
         user = None
-        if review.status.authenticated and info.username:
+        # A hub that knows no audiences returns none.
+        meant = not self._audiences or not set(self._audiences).isdisjoint(status.audiences or ())
+        if status.authenticated and meant and info.username:
             user = User(name=info.username, groups=info.groups or (), extra=info.extra or {})
         self._known[digest] = (user, now + REMEMBERED_SECONDS)
         self._known.move_to_end(digest)

@@ -1,4 +1,4 @@
-"""The certificate of the debug endpoint: from files, or self-signed.
+"""The certificate of a server, such as the debug endpoint: from files, or self-signed.
 
 Files are checked for changes when a client connects, so the next client gets a renewed certificate. An unusable pair,
 as when only one of two files is replaced yet, is ignored: the previous one stays.
@@ -25,9 +25,10 @@ from fairway.kube import SYSTEM_CLOCK, Clock
 
 log: Final = logging.getLogger(__name__)
 
+UNUSABLE_CA: Final = "{path} cannot be used as the certificate authority of clients: {why}"
 UNUSABLE: Final = "{certificate} and {key} cannot be used as a certificate with its key: {why}"
 KEPT: Final = "%s; keeping the previous certificate"
-RENEWED: Final = "reloaded the certificate of the debug endpoint"
+RENEWED: Final = "reloaded the serving certificate"
 NOT_PEM: Final = "not in PEM format"
 PASSPHRASE: Final = "the key is protected by a passphrase"
 
@@ -51,9 +52,13 @@ class CertificateFiles:
 
 
 class ServingCertificate(abc.ABC):
-    """A server's certificate, which is renewed automatically."""
+    """A server's certificate, which is renewed automatically.
 
-    def __init__(self) -> None:
+    With ``client_ca``, clients may present a certificate, which that authority must have signed.
+    """
+
+    def __init__(self, *, client_ca: Path | None = None) -> None:
+        self._client_ca = client_ca
         self._current = self._made()
 
     def context(self) -> ssl.SSLContext:
@@ -88,20 +93,29 @@ class ServingCertificate(abc.ABC):
         context.options |= ssl.OP_NO_RENEGOTIATION  # otherwise a client could renegotiate forever
         context.set_alpn_protocols(["http/1.1"])
         self._load(context)
+        if self._client_ca is not None:
+            try:
+                context.load_verify_locations(cafile=self._client_ca)
+            except ssl.SSLError as error:
+                raise _unusable_ca(self._client_ca, error.reason or NOT_PEM) from None
+            except OSError as error:
+                raise _unusable_ca(self._client_ca, error.strerror or type(error).__name__) from None
+            context.verify_mode = ssl.CERT_OPTIONAL
         return context
 
 
 class FileCertificate(ServingCertificate):
     """Raise CertificateError if the files cannot be used at the start."""
 
-    def __init__(self, files: CertificateFiles) -> None:
+    def __init__(self, files: CertificateFiles, *, client_ca: Path | None = None) -> None:
         self._files = files
+        self._paths = (files.certificate, files.key, *(() if client_ca is None else (client_ca,)))
         self._seen = self._state()
-        super().__init__()
+        super().__init__(client_ca=client_ca)
 
     def _state(self) -> tuple[tuple[int, int, int], ...]:
         try:
-            found = [path.stat() for path in (self._files.certificate, self._files.key)]
+            found = [path.stat() for path in self._paths]
         except OSError as error:
             raise self._unusable(error.strerror or type(error).__name__) from None
         return tuple((each.st_ino, each.st_mtime_ns, each.st_size) for each in found)
@@ -130,10 +144,12 @@ class FileCertificate(ServingCertificate):
 class SelfSignedCertificate(ServingCertificate):
     """A self-signed certificate for these hosts and the loopback address, renewed long before it expires."""
 
-    def __init__(self, *, hosts: Iterable[str] = (), clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(
+        self, *, hosts: Iterable[str] = (), client_ca: Path | None = None, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
         self._hosts, self._clock = tuple(hosts), clock
         self._since = clock.wall()
-        super().__init__()
+        super().__init__(client_ca=client_ca)
 
     def _outdated(self) -> bool:
         # Neither expired nor, after the clock was set back, not yet valid.
@@ -146,6 +162,10 @@ class SelfSignedCertificate(ServingCertificate):
             path = Path(folder, "own.pem")
             path.write_bytes(_own(self._hosts, now=self._since))
             context.load_cert_chain(path)
+
+
+def _unusable_ca(path: Path, why: str) -> CertificateError:
+    return CertificateError(UNUSABLE_CA.format(path=path, why=why))
 
 
 def _no_passphrase() -> NoReturn:

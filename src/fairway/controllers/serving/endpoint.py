@@ -17,9 +17,9 @@ from aiohttp import web
 
 from fairway.api.kinds import DecodeError, decode
 from fairway.api.placement import Placement, PlacementSpec
-from fairway.controllers.serving.access import Authorizer, TooManyReviews, User
+from fairway.controllers.serving.access import Authorizer, TooManyReviews, User, bearer_token
 from fairway.controllers.serving.debug import Inspector, document
-from fairway.controllers.serving.http_server import TEXT
+from fairway.controllers.serving.http_server import TEXT, BodyTooLarge, read_body
 from fairway.kube import SYSTEM_CLOCK, Clock, KubeError, TokenBucket
 
 log: Final = logging.getLogger(__name__)
@@ -146,7 +146,7 @@ class DebugEndpoint:
     # Authentication and authorization
 
     async def _authenticated(self, request: web.BaseRequest) -> User:
-        token = _token(request.headers.getall("Authorization", []))
+        token = bearer_token(request.headers.getall("Authorization", []))
         if not token:
             raise _Refused(401, NO_USER, **{"WWW-Authenticate": "Bearer"})
         try:
@@ -200,14 +200,6 @@ class DebugEndpoint:
         return placement
 
 
-def _token(given: Sequence[str]) -> str:
-    """Reject several Authorization headers, which would let a client choose among identities."""
-    scheme, _, token = given[0].strip().partition(" ") if len(given) == 1 else ("", "", "")
-    token = token.strip()
-    good = scheme.lower() == "bearer" and token.isascii() and token.isprintable() and " " not in token
-    return token if good else ""
-
-
 def _split(key: str) -> tuple[str, str]:
     """Split the path before unquoting: an encoded slash would be part of a name, and no name contains one."""
     parts = [unquote(part) for part in key.split("/")]
@@ -258,17 +250,10 @@ def _numbers(spec: PlacementSpec) -> Iterator[tuple[str, int | None, int]]:
 
 
 async def _body(request: web.BaseRequest) -> bytes:
-    if (request.content_length or 0) > LIMIT:
-        raise _Refused(400, TOO_LARGE)
-    if request.headers.get("Expect", "").lower() == "100-continue":
-        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        request.writer.output_size = 0  # the response has not begun
-    pieces = bytearray()
-    while piece := await request.content.readany():
-        pieces += piece
-        if len(pieces) > LIMIT:
-            raise _Refused(400, TOO_LARGE)
-    return bytes(pieces)
+    try:
+        return await read_body(request, limit=LIMIT)
+    except BodyTooLarge:
+        raise _Refused(400, TOO_LARGE) from None
 
 
 def _written(

@@ -37,6 +37,25 @@ FAILED: Final = "%s of %s failed"
 Handler = Callable[[web.BaseRequest], Awaitable[web.Response]]
 
 
+class BodyTooLarge(Exception):
+    """The body of a request has more bytes than the limit."""
+
+
+async def read_body(request: web.BaseRequest, *, limit: int) -> bytes:
+    """Raise BodyTooLarge as soon as that is certain."""
+    if (request.content_length or 0) > limit:
+        raise BodyTooLarge
+    if request.headers.get("Expect", "").lower() == "100-continue":
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        request.writer.output_size = 0  # the response has not begun
+    pieces = bytearray()
+    while piece := await request.content.readany():
+        pieces += piece
+        if len(pieces) > limit:
+            raise BodyTooLarge
+    return bytes(pieces)
+
+
 class _Connection(RequestHandler):
     __slots__ = ("_deadline", "_link", "_open")
 

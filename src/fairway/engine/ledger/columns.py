@@ -1,11 +1,13 @@
 """What the ledger can grant, as columns of a table, so that filters and scores read it like any other column."""
 
+from collections.abc import Callable
 from typing import Any
 
 from fairway.engine.ledger.account import HostAccount
 from fairway.engine.ledger.ledger import Ledger
 from fairway.engine.workload import HostKey
 from fairway.fleet.column import Key
+from fairway.fleet.journal import Change
 from fairway.fleet.resources import LARGEST, earmarked, grantable
 from fairway.fleet.table import Table
 
@@ -14,11 +16,18 @@ class LedgerColumns:
     """Writes the changed cells with every transaction: the next snapshot has what the last commit reserved.
 
     Filter and Reserve then decide by the same amounts, provided that a recreated host, which has another uid, is
-    replaced in the table and in the ledger (``remove_host`` and ``set_capacity``) before the next cycle.
+    replaced in the table and in the ledger (``remove_host`` and ``set_capacity``) before the next cycle. ``on_change``
+    gets every change of the table.
     """
 
-    def __init__(self, ledger: Ledger, table: Table[Any]) -> None:
-        self._ledger, self._table = ledger, table
+    def __init__(
+        self,
+        ledger: Ledger,
+        table: Table[Any],
+        *,
+        on_change: Callable[[Change], None] = lambda _: None,
+    ) -> None:
+        self._ledger, self._table, self._on_change = ledger, table, on_change
         self._written: dict[str, frozenset[Key]] = {}
         ledger.follow(self._write)
 
@@ -34,4 +43,6 @@ class LedgerColumns:
             gone = written - amounts.keys() if written else ()
             self._written[host.name] = frozenset(amounts)
             amounts |= dict.fromkeys(gone, 0)
-        self._table.set_amounts(host.name, amounts)
+        change = self._table.set_amounts(host.name, amounts)
+        if change.columns:
+            self._on_change(change)

@@ -1,0 +1,181 @@
+"""Machines in what the informers show: which pods run which VirtualMachines, on which nodes."""
+
+import logging
+from collections.abc import Hashable, Iterator, Mapping
+from typing import Final, TypeVar
+
+from fairway.api.node import Node
+from fairway.api.pod import Pod
+from fairway.api.pod_requests import amount_of
+from fairway.api.quantity import QuantityError
+from fairway.api.virtual_machine import NEON_GROUP, VirtualMachine, VirtualMachineMigration
+from fairway.engine.workload import HostKey, ResourceList, WorkloadKey
+from fairway.fleet.instant import to_micros
+from fairway.machines.events import MachineObserved
+from fairway.machines.machine import Machine
+from fairway.machines.migration import Migration, RecordError
+from fairway.machines.neonvm import MIGRATION_KIND, demand_of, machine_of, record_of
+from fairway.nodes.cells import in_milli_units
+from fairway.nodes.pod_template import template_of
+
+log: Final = logging.getLogger(__name__)
+
+MACHINE_KIND: Final = "VirtualMachine"
+UNREADABLE_RECORD: Final = "ignoring VirtualMachineMigration %s/%s: %s"
+
+K = TypeVar("K", bound=Hashable)
+ObjectKey = tuple[str, str]
+"""(namespace, name)."""
+
+
+class MachineObjects:
+    """The stores are live views of informers; ``index`` and ``drop`` follow the changes of pods and nodes."""
+
+    def __init__(
+        self,
+        *,
+        nodes: Mapping[ObjectKey, Node],
+        pods: Mapping[ObjectKey, Pod],
+        machines: Mapping[ObjectKey, VirtualMachine],
+        migrations: Mapping[ObjectKey, VirtualMachineMigration],
+        resources: tuple[str, ...],
+    ) -> None:
+        self.nodes, self.pods, self.machines, self.migrations = nodes, pods, machines, migrations
+        self._resources = resources
+        self.hosts: dict[str, HostKey] = {}
+        self._on_node: dict[str, dict[ObjectKey, None]] = {}
+        self._of_machine: dict[ObjectKey, dict[ObjectKey, None]] = {}
+        self._indexed: dict[ObjectKey, tuple[str, ObjectKey | None]] = {}
+        """Node and VirtualMachine under which a pod is indexed."""
+        for node in nodes.values():
+            self.hosts[node.metadata.name] = host_of(node)
+        for pod in pods.values():
+            self.index(pod)
+
+    def index(self, pod: Pod) -> None:
+        key, vm = _key(pod), self.machine_name(pod)
+        found = (pod.spec.nodeName, vm)
+        if self._indexed.get(key) == found:
+            return
+        self.drop(pod)
+        self._indexed[key] = found
+        if found[0]:
+            self._on_node.setdefault(found[0], {})[key] = None
+        if vm is not None:
+            self._of_machine.setdefault(vm, {})[key] = None
+
+    def drop(self, pod: Pod) -> None:
+        key = _key(pod)
+        node, vm = self._indexed.pop(key, ("", None))
+        _discard(self._on_node, node, key)
+        if vm is not None:
+            _discard(self._of_machine, vm, key)
+
+    def pods_on(self, node: str) -> list[Pod]:
+        return self._existing(self._on_node.get(node, {}))
+
+    def pods_of(self, vm: ObjectKey) -> list[Pod]:
+        """Return the pods of a VirtualMachine: the one that runs it, and targets of its migrations."""
+        return self._existing(self._of_machine.get(vm, {}))
+
+    def _existing(self, keys: Mapping[ObjectKey, None]) -> list[Pod]:
+        return [self.pods[key] for key in keys if key in self.pods]
+
+    def machine_name(self, pod: Pod) -> ObjectKey | None:
+        """Return the VirtualMachine of a pod. Owners decide: anyone may set a label."""
+        namespace = pod.metadata.namespace
+        for owner in pod.metadata.ownerReferences:
+            if owner.apiVersion.partition("/")[0] != NEON_GROUP:
+                continue
+            if owner.kind == MACHINE_KIND:
+                return namespace, owner.name
+            if owner.kind == MIGRATION_KIND:
+                migration = self.migrations.get((namespace, owner.name))
+                if migration is not None and migration.metadata.uid == owner.uid:
+                    return namespace, migration.spec.vmName
+        return None
+
+    def machine_of_pod(self, pod: Pod) -> VirtualMachine | None:
+        name = self.machine_name(pod)
+        vm = None if name is None else self.machines.get(name)
+        if vm is None:
+            return None
+        owners = [each for each in pod.metadata.ownerReferences if each.kind == MACHINE_KIND]
+        return vm if all(each.uid == vm.metadata.uid for each in owners) else None
+
+    def observed(self, pod: Pod) -> MachineObserved | None:
+        """Return what the machines' state is to know about a pod; None if it uses no node that exists."""
+        host = self.hosts.get(pod.spec.nodeName)
+        if host is None or pod.finished:
+            return None
+        vm, priority = self.machine_of_pod(pod), pod.spec.priority or 0
+        if vm is not None:
+            return MachineObserved(machine_of(vm, pod, host, priority=priority), demand_of(vm))
+        created = pod.metadata.creationTimestamp
+        return MachineObserved(
+            Machine(
+                key=key_of(pod),
+                host=host,
+                using=self.requests(pod),
+                priority=priority,
+                created=0 if created is None else to_micros(created),
+            )
+        )
+
+    def requests(self, pod: Pod) -> dict[str, int]:
+        return self._counted(template_of(pod).requests)
+
+    def capacity(self, node: Node) -> dict[str, int] | None:
+        """Return what a node has of the counted resources; None if it does not say."""
+        found: dict[str, int] = {}
+        for resource in self._resources:
+            if resource in node.status.allocatable:
+                try:
+                    amount = amount_of(resource, node.status.allocatable[resource])
+                except QuantityError:
+                    continue
+                found[resource] = max(0, in_milli_units(resource, amount))
+        return found or None
+
+    def _counted(self, amounts: ResourceList) -> dict[str, int]:
+        return {each: amounts[each] for each in self._resources if amounts.get(each)}
+
+    def capacities(self) -> Iterator[tuple[HostKey, ResourceList | None]]:
+        for node in self.nodes.values():
+            yield host_of(node), self.capacity(node)
+
+    def all_observed(self) -> Iterator[MachineObserved]:
+        for pod in self.pods.values():
+            if (found := self.observed(pod)) is not None:
+                yield found
+
+    def records(self) -> Iterator[Migration]:
+        """Yield the migrations that this scheduler started, an earlier leader included."""
+        for each in self.migrations.values():
+            try:
+                record = record_of(each)
+            except RecordError as error:
+                log.warning(UNREADABLE_RECORD, each.metadata.namespace, each.metadata.name, error)
+                continue
+            if record is not None:
+                yield record
+
+
+def _discard(index: dict[K, dict[ObjectKey, None]], entry: K, key: ObjectKey) -> None:
+    keys = index.get(entry, {})
+    keys.pop(key, None)
+    if not keys:
+        index.pop(entry, None)
+
+
+def host_of(node: Node) -> HostKey:
+    return HostKey(node.metadata.name, node.metadata.uid)
+
+
+def key_of(pod: Pod) -> WorkloadKey:
+    meta = pod.metadata
+    return WorkloadKey(meta.namespace, meta.name, meta.uid)
+
+
+def _key(pod: Pod) -> ObjectKey:
+    return pod.metadata.namespace, pod.metadata.name

@@ -1,0 +1,73 @@
+"""What users see of permits and migrations: events about VirtualMachines and nodes, and metrics."""
+
+from typing import Any, Final
+
+from fairway.api.event import NORMAL, WARNING
+from fairway.controllers.machines.machine_objects import MachineObjects
+from fairway.controllers.machines.permit_metrics import PermitMetrics
+from fairway.engine.workload import WorkloadKey
+from fairway.fleet.instant import SECOND, Micros
+from fairway.kube import Recorder
+from fairway.machines.instructions import Alert
+from fairway.machines.machine import Demand, Machine
+from fairway.machines.migration import Migration, Phase
+from fairway.machines.state import MachineState
+
+MIGRATION_EVENTS: Final = {
+    Phase.PLANNED: (
+        "MigrationPlanned",
+        NORMAL,
+        "The machine moves from node {source} to {target}: {reason}.",
+    ),
+    Phase.CLEANED: ("MigrationCompleted", NORMAL, "The machine moved from node {source} to {target}."),
+    Phase.CANCELLED: ("MigrationCancelled", NORMAL, "The machine stays on node {source}: {message}."),
+    Phase.FAILED: ("MigrationFailed", WARNING, "The machine stays on node {source}: {message}."),
+}
+"""Reason, type and message of the event about a VirtualMachine whose migration reaches a phase."""
+
+
+class MachineReports:
+    def __init__(self, recorder: Recorder, metrics: PermitMetrics, objects: MachineObjects) -> None:
+        self._recorder, self._metrics, self._objects = recorder, metrics, objects
+        self._denied: dict[WorkloadKey, Micros] = {}
+        """Since when a machine's demand is denied."""
+
+    def note_permit(self, key: WorkloadKey, demand: Demand, now: Micros) -> None:
+        """Measure how long a machine waited until nothing of its demand is denied."""
+        if demand.since is not None:
+            self._denied.setdefault(key, demand.since)
+        elif (began := self._denied.pop(key, None)) is not None:
+            self._metrics.waited((now - began) / SECOND)
+
+    def forget(self, key: WorkloadKey) -> None:
+        self._denied.pop(key, None)
+
+    def note_record(self, migration: Migration) -> None:
+        """Record an event about a migration that begins or ends."""
+        found = MIGRATION_EVENTS.get(migration.phase)
+        vm = self._objects.machines.get((migration.source.namespace, migration.vm))
+        if found is None or vm is None or (migration.phase is Phase.PLANNED and migration.revision > 1):
+            return
+        reason, kind, words = found
+        message = words.format(
+            source=migration.source_host.name,
+            target=migration.target_host.name,
+            reason=migration.reason.value,
+            message=migration.message,
+        )
+        self._recorder.event(vm, reason=reason, message=message, type_=kind)
+
+    def note_end(self, migration: Migration) -> None:
+        self._metrics.ended(migration.phase)
+
+    def alert(self, alert: Alert, machine: Machine | None) -> None:
+        self._metrics.alerted(alert.reason)
+        about: Any = self._objects.nodes.get(("", alert.host.name))
+        if machine is not None and machine.vm:
+            about = self._objects.machines.get(machine.identity, about)
+        if about is not None:
+            self._recorder.event(about, reason=alert.reason, message=alert.message, type_=WARNING)
+
+    def show(self, state: MachineState | None) -> None:
+        """Update the gauges; None when the term ends."""
+        self._metrics.show(state)

@@ -1,0 +1,96 @@
+"""Metrics of permits and migrations."""
+
+from collections import Counter as Counts
+from typing import Final
+
+from prometheus_client import Counter, Gauge, Histogram
+
+from fairway.machines.migration import Phase
+from fairway.machines.state import MachineState
+from fairway.observe.meters import Definition, Meters
+
+REQUESTS: Final = Definition(
+    name="fairway_machines_permit_requests_total",
+    type="counter",
+    meaning="Requests of agents for permits, by HTTP status.",
+    labels=("code",),
+)
+REQUEST_SECONDS: Final = Definition(
+    name="fairway_machines_permit_request_duration_seconds",
+    type="histogram",
+    meaning="Time from a request of an agent to the reply; the permit is written by then.",
+    labels=(),
+)
+WAIT_SECONDS: Final = Definition(
+    name="fairway_machines_denied_duration_seconds",
+    type="histogram",
+    meaning="Time from the first denial of a machine's demand until all of it was granted or withdrawn.",
+    labels=(),
+)
+DENIED: Final = Definition(
+    name="fairway_machines_denied",
+    type="gauge",
+    meaning="Machines with demand that is denied now.",
+    labels=(),
+)
+MIGRATIONS: Final = Definition(
+    name="fairway_machines_migrations",
+    type="gauge",
+    meaning="Migrations under way, by phase.",
+    labels=("phase",),
+)
+ENDED: Final = Definition(
+    name="fairway_machines_migrations_ended_total",
+    type="counter",
+    meaning="Migrations that ended, by outcome: Cleaned (the machine moved), Cancelled (it was not needed), Failed.",
+    labels=("outcome",),
+)
+ALERTS: Final = Definition(
+    name="fairway_machines_alerts_total",
+    type="counter",
+    meaning="Alerts by reason: CapacityNeeded, EarmarkExpired, EarmarkPreempted, EarmarkKept.",
+    labels=("reason",),
+)
+MACHINE_DEFINITIONS: Final = (REQUESTS, REQUEST_SECONDS, WAIT_SECONDS, DENIED, MIGRATIONS, ENDED, ALERTS)
+
+_FAST: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+_SLOW: Final = (0.05, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1800.0)
+_OUTCOMES: Final = (Phase.CLEANED, Phase.CANCELLED, Phase.FAILED)
+
+
+class PermitMetrics:
+    def __init__(self, meters: Meters) -> None:
+        registry = meters.registry
+        self._requests = Counter(REQUESTS.name, REQUESTS.meaning, REQUESTS.labels, registry=registry)
+        self._seconds = Histogram(
+            REQUEST_SECONDS.name, REQUEST_SECONDS.meaning, registry=registry, buckets=_FAST
+        )
+        self._waits = Histogram(WAIT_SECONDS.name, WAIT_SECONDS.meaning, registry=registry, buckets=_SLOW)
+        self._denied = Gauge(DENIED.name, DENIED.meaning, registry=registry)
+        self._migrations = Gauge(MIGRATIONS.name, MIGRATIONS.meaning, MIGRATIONS.labels, registry=registry)
+        self._ended = Counter(ENDED.name, ENDED.meaning, ENDED.labels, registry=registry)
+        self._alerts = Counter(ALERTS.name, ALERTS.meaning, ALERTS.labels, registry=registry)
+        for outcome in _OUTCOMES:
+            self._ended.labels(outcome.value)
+
+    def replied(self, status: int, seconds: float) -> None:
+        self._requests.labels(str(status)).inc()
+        self._seconds.observe(seconds)
+
+    def waited(self, seconds: float) -> None:
+        self._waits.observe(seconds)
+
+    def ended(self, outcome: Phase) -> None:
+        self._ended.labels(outcome.value).inc()
+
+    def alerted(self, reason: str) -> None:
+        self._alerts.labels(reason).inc()
+
+    def show(self, state: MachineState | None) -> None:
+        """Set the gauges; None while another process leads."""
+        demands = () if state is None else state.permits.demands.values()
+        self._denied.set(sum(each.denied for each in demands))
+        phases = Counts(() if state is None else (each.phase for each in state.migrations.records.values()))
+        for phase in Phase:
+            if phase not in _OUTCOMES:
+                self._migrations.labels(phase.value).set(phases[phase])

@@ -1,0 +1,483 @@
+"""Drive the machines' state with what the hub shows, and carry out its instructions.
+
+Informers report nodes, pods, VirtualMachines and migrations, and agents ask for permits. Each becomes an event of
+``MachineState``, which is one transaction of the ledger; its instructions become writes (``machine_steps``), which
+wait in order for each object (``machine_lanes``). A timer runs for ``next_deadline``; nothing polls.
+
+One object serves one leadership term. It begins with ``MachineState.rebuild`` from the objects alone.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from msgspec import structs
+
+from fairway.api.node import Node
+from fairway.api.pod import Pod
+from fairway.api.virtual_machine import VirtualMachine, VirtualMachineMigration
+from fairway.controllers.leadership import Leadership
+from fairway.controllers.machines.machine_lanes import MIGRATION, Written
+from fairway.controllers.machines.machine_objects import MachineObjects, ObjectKey, host_of, key_of
+from fairway.controllers.machines.machine_reports import MachineReports
+from fairway.controllers.machines.machine_steps import MachineSteps
+from fairway.controllers.machines.machine_writer import MachineWriter
+from fairway.controllers.machines.permit_metrics import PermitMetrics
+from fairway.controllers.machines.waiting_agents import WaitingAgents
+from fairway.engine.dependencies import Event as QueueEvent
+from fairway.engine.ledger import Ledger, LedgerColumns, LedgerError
+from fairway.engine.outcome import Outcome
+from fairway.engine.workload import HostKey, ResourceList, Workload, WorkloadKey
+from fairway.fleet.column import Key as ColumnKey
+from fairway.fleet.direction import Direction
+from fairway.fleet.instant import SECOND, Micros, to_micros
+from fairway.fleet.journal import Change
+from fairway.kube import (
+    SYSTEM_CLOCK,
+    Added,
+    Batch,
+    Clock,
+    Deleted,
+    Informer,
+    Recorder,
+    Updated,
+)
+from fairway.kube.fence import Lost
+from fairway.kube.resource import T
+from fairway.machines import events, instructions
+from fairway.machines.events import Event, Observation, Stage
+from fairway.machines.instructions import Instruction
+from fairway.machines.machine import Machine
+from fairway.machines.neonvm import RECORD, NeonVMMigrator, demand_of, machine_of
+from fairway.machines.permit_protocol import (
+    STARTING,
+    UNAVAILABLE,
+    Permit,
+    PermitError,
+    PermitRequest,
+)
+from fairway.machines.settings import MachineSettings
+from fairway.machines.size import charge
+from fairway.machines.state import MachineState
+from fairway.nodes import NodeFleet
+from fairway.nodes.pod_template import PodInfo
+from fairway.plugins.pods import pod_workload
+
+log: Final = logging.getLogger(__name__)
+
+EPOCH: Final = 1
+"""Of the ledger: each term has its own."""
+LEAST_WAIT: Final = 0.001
+"""Seconds of the timer, which protects the event loop from a deadline that does not pass."""
+
+OBJECT_DELETED: Final = "the VirtualMachineMigration was deleted"
+STRAY: Final = "deleting VirtualMachineMigration %s/%s: a former leader created it"
+REBUILDING: Final = "unexpected error; rebuilding the state of machines from the hub"
+ROOM: Final = "room of virtual machines"
+
+Preview = Callable[[Workload[Any]], Outcome | None]
+"""Returns what a scheduling cycle of a pod would decide; None if another scheduler places it."""
+
+
+class VirtualMachines:
+    """It is the ``MachineRoom`` of the plugin VirtualMachineAutoscaling, and the oracle of the planner."""
+
+    def __init__(
+        self,
+        *,
+        nodes: Informer[Node],
+        pods: Informer[Pod],
+        machines: Informer[VirtualMachine],
+        migrations: Informer[VirtualMachineMigration],
+        writer: MachineWriter,
+        settings: MachineSettings,
+        fleet: NodeFleet,
+        recorder: Recorder,
+        metrics: PermitMetrics,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self._nodes, self._pods, self._machines, self._migrations = nodes, pods, machines, migrations
+        self._settings, self._fleet, self._clock = settings, fleet, clock
+        self.objects = MachineObjects(
+            nodes=nodes.store,
+            pods=pods.store,
+            machines=machines.store,
+            migrations=migrations.store,
+            resources=settings.resources,
+        )
+        migrator = NeonVMMigrator(
+            migrations=lambda namespace, name: migrations.get(name, namespace=namespace),
+            machines=lambda namespace, name: machines.get(name, namespace=namespace),
+            pods=lambda namespace, name: pods.get(name, namespace=namespace),
+            hosts=self.objects.hosts,
+        )
+        self._steps = MachineSteps(
+            writer=writer,
+            migrator=migrator,
+            machines=machines,
+            migrations=migrations,
+            state=lambda: self.state,
+            send=self.send,
+        )
+        self._reports = MachineReports(recorder, metrics, self.objects)
+        self.agents = WaitingAgents()
+        self._preview: Preview = lambda _: None
+        self._wake: Callable[[QueueEvent], None] = lambda _: None
+        self._feasible: dict[object, list[HostKey]] = {}
+        """What ``feasible`` has answered during one event."""
+        self._events: deque[Event] = deque()
+        self._sending = False
+        self._room_changes: list[Change] = []
+        self._assumed: dict[WorkloadKey, HostKey] = {}
+        self._unsubscribe: list[Callable[[], None]] = []
+        self._changed = asyncio.Event()
+        self._loaded = False
+        self.state = self._rebuild()
+
+    def _rebuild(self) -> MachineState:
+        state = MachineState.rebuild(
+            epoch=EPOCH,
+            policy=self._settings.policy,
+            oracle=self,
+            hosts=self.objects.capacities(),
+            machines=self.objects.all_observed(),
+            records=self.objects.records(),
+            now=self._now(),
+        )
+        LedgerColumns(state.ledger, self._fleet, on_change=self._room_changes.append)
+        return state
+
+    # The term
+
+    def start(self, *, preview: Preview, wake: Callable[[QueueEvent], None]) -> None:
+        """Begin to grant. ``preview`` dry-runs pods, and ``wake`` gets events of the scheduling queue."""
+        self._preview, self._wake = preview, wake
+        self._loaded = True
+        # The first batches have all objects; those that are known already change nothing.
+        self._unsubscribe = [
+            self._nodes.subscribe(lambda batch: _each(batch, self._node_changed, self._node_deleted)),
+            self._pods.subscribe(lambda batch: _each(batch, self._pod_changed, self._pod_deleted)),
+            self._machines.subscribe(
+                lambda batch: _each(batch, self._machine_changed, self._machine_changed)
+            ),
+            self._migrations.subscribe(
+                lambda batch: _each(batch, self._migration_changed, self._migration_deleted)
+            ),
+        ]
+        self.send(events.Loaded())
+
+    async def run(self, leadership: Leadership) -> None:
+        """Run until cancelled. Raises Lost when the term ends."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._run_timer())
+                group.create_task(self._steps.run(leadership))
+        except* Lost as lost:
+            raise Lost(str(lost.exceptions[0])) from None
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Refuse the requests that wait. The next leader answers."""
+        for unsubscribe in self._unsubscribe:
+            unsubscribe()
+        self._unsubscribe.clear()
+        self._loaded = False
+        self.agents.refuse_all(PermitError(UNAVAILABLE, STARTING))
+        self._reports.show(None)
+
+    async def quiet(self) -> None:
+        """Wait until nothing is being written."""
+        await self._steps.queue.join()
+
+    async def _run_timer(self) -> None:
+        while True:
+            self._changed.clear()
+            deadline = self.state.next_deadline()
+            left = None if deadline is None else max(LEAST_WAIT, (deadline - self._now()) / SECOND)
+            try:
+                async with asyncio.timeout(left):
+                    await self._changed.wait()
+            except TimeoutError:
+                self.send(events.TimePassed())
+
+    # Events
+
+    def send(self, event: Event) -> None:
+        """Handle an event, and those that follow from it at once."""
+        self._events.append(event)
+        if self._sending:
+            return
+        self._sending = True
+        try:
+            while self._events:
+                self._handle(self._events.popleft())
+        except Exception:
+            log.exception(REBUILDING)
+            self._start_over()
+        finally:
+            self._sending = False
+            self._feasible.clear()
+            self._changed.set()
+        self._report_room()
+        self._reports.show(self.state)
+
+    def _handle(self, event: Event) -> None:
+        for each in self.state.handle(event, now=self._now()):
+            self._perform(each)
+
+    def _start_over(self) -> None:
+        """Build the state anew: an exception may have left it between two states."""
+        self._events.clear()
+        self._steps.lanes.clear()
+        self.agents.refuse_all(PermitError(UNAVAILABLE, STARTING))
+        self.state = self._rebuild()
+        for key, host in self._assumed.items():
+            if key not in self.state.permits.machines and host in self.state.ledger.hosts():
+                self.state.handle(events.PodAssumed(key, host, self._requests_of(key)), now=self._now())
+        if self._loaded:
+            for each in self.state.handle(events.Loaded(), now=self._now()):
+                self._perform(each)
+
+    def _requests_of(self, key: WorkloadKey) -> ResourceList:
+        pod = self.objects.pods.get((key.namespace, key.name))
+        return {} if pod is None else self._amounts(pod)
+
+    def _report_room(self) -> None:
+        """Wake the pods that wait for room which has appeared."""
+        if not self._room_changes:
+            return
+        changes, columns, hosts = self._room_changes[:], dict[ColumnKey, Direction](), set[str]()
+        self._room_changes.clear()
+        for change in changes:
+            for key, direction in change.columns.items():
+                if direction & Direction.UP:
+                    columns[key] = columns.get(key, Direction.NONE) | direction
+                    hosts.update(change.hosts)
+        if columns:
+            self._wake(QueueEvent(label=ROOM, hosts=frozenset(hosts), columns=columns))
+
+    # Observations
+
+    def _node_changed(self, node: Node) -> None:
+        name, host = node.metadata.name, host_of(node)
+        known = self.objects.hosts.get(name)
+        if known is not None and known != host:
+            self._lose(known)
+            known = None
+        self.objects.hosts[name] = host
+        capacity = self.objects.capacity(node)
+        account = self.state.ledger.account(host)
+        if account is None or account.capacity != capacity:
+            self.send(events.HostObserved(host, capacity))
+        if known is None:
+            for pod in self.objects.pods_on(name):
+                self._observe_pod(pod)
+
+    def _node_deleted(self, node: Node) -> None:
+        if self.objects.hosts.get(node.metadata.name) == host_of(node):
+            del self.objects.hosts[node.metadata.name]
+        self._lose(host_of(node))
+
+    def _lose(self, host: HostKey) -> None:
+        if self.state.ledger.account(host) is not None:
+            self.send(events.HostGone(host))
+
+    def _pod_changed(self, pod: Pod) -> None:
+        self.objects.index(pod)
+        self._observe_pod(pod)
+        self._observe_migrations(self.objects.machine_name(pod))
+
+    def _pod_deleted(self, pod: Pod) -> None:
+        self._remove(key_of(pod))
+        vm = self.objects.machine_name(pod)
+        self.objects.drop(pod)
+        self._observe_machine(vm)
+
+    def _observe_pod(self, pod: Pod) -> None:
+        found, key = self.objects.observed(pod), key_of(pod)
+        if found is None:
+            self._remove(key)
+            return
+        known = self.state.permits.machines.get(key)
+        if known is not None and known.vm and not found.machine.vm:
+            return  # the VirtualMachine is gone, and its pod still uses the room
+        assumed = self._assumed.pop(key, None)
+        if known != found.machine:
+            self.send(found)
+        if assumed is not None and assumed != found.machine.host:
+            self.send(events.PodForgotten(key, assumed))
+
+    def _remove(self, key: WorkloadKey) -> None:
+        self._reports.forget(key)
+        if key in self.state.permits.machines:
+            self.send(events.MachineGone(key))
+
+    def _machine_changed(self, vm: VirtualMachine) -> None:
+        self._observe_machine((vm.metadata.namespace, vm.metadata.name))
+
+    def _observe_machine(self, vm: ObjectKey | None) -> None:
+        if vm is not None:
+            for pod in self.objects.pods_of(vm):
+                self._observe_pod(pod)
+            self._observe_migrations(vm)
+
+    def _observe_migrations(self, vm: ObjectKey | None) -> None:
+        for each in list(self.state.migrations.records.values()):
+            if (each.source.namespace, each.vm) == vm:
+                self.send(self._steps.observation(each))
+
+    def _migration_changed(self, migration: VirtualMachineMigration) -> None:
+        meta = migration.metadata
+        target = self.objects.pods.get((meta.namespace, migration.status.targetPodName))
+        if target is not None:
+            # The pod may have been reported before its owner.
+            self.objects.index(target)
+            self._observe_pod(target)
+        record = self.state.migrations.records.get(meta.name)
+        if record is not None and record.source.namespace == meta.namespace:
+            self.send(self._steps.observation(record))
+        elif RECORD in meta.annotations and meta.deletionTimestamp is None:
+            self._delete_stray(migration)
+
+    def _delete_stray(self, object_: VirtualMachineMigration) -> None:
+        """Cancel a migration that a former leader created after this term began."""
+        meta = object_.metadata
+        if self._loaded and not self._steps.lanes.is_waiting((MIGRATION, meta.namespace, meta.name)):
+            for record in self.objects.records():
+                if (record.source.namespace, record.id) == (meta.namespace, meta.name):
+                    log.info(STRAY, meta.namespace, meta.name)
+                    self._steps.add(instructions.DeleteRecord(record))
+
+    def _migration_deleted(self, migration: VirtualMachineMigration) -> None:
+        meta = migration.metadata
+        record = self.state.migrations.records.get(meta.name)
+        if record is None or record.source.namespace != meta.namespace:
+            return
+        if record.cancellable:
+            failed = Observation(stage=Stage.FAILED, message=OBJECT_DELETED)
+            self.send(events.MigrationObserved(record.id, failed))
+        else:
+            self.send(self._steps.observation(record))
+
+    # Instructions
+
+    def _perform(self, instruction: Instruction) -> None:
+        match instruction:
+            case instructions.Reply(namespace, name, answer):
+                self.agents.reply((namespace, name), answer)
+            case instructions.RoomFreed():
+                return  # the columns of the ledger report it
+            case instructions.Alert(key=key):
+                machine = None if key is None else self.state.permits.machines.get(key)
+                self._reports.alert(instruction, machine)
+            case instructions.Observe(migration):
+                self._events.append(self._steps.observation(migration))
+            case _:
+                self._note(instruction)
+                self._steps.add(instruction)
+
+    def _note(self, instruction: Written) -> None:
+        match instruction:
+            case instructions.WritePermit(key=key):
+                self._reports.note_permit(key, self.state.permits.demands[key], self._now())
+            case instructions.WriteRecord(migration):
+                self._reports.note_record(migration)
+            case instructions.DeleteRecord(migration):
+                self._reports.note_end(migration)
+
+    # Agents
+
+    async def ask(self, request: PermitRequest, node: str) -> Permit:
+        """Answer the agent on a node. Raises PermitError."""
+        if not self._loaded:
+            raise PermitError(UNAVAILABLE, STARTING)
+        with self.agents.asking(request) as mine:
+            with self.agents.handling(request, mine):
+                self.send(events.PermitRequested(request, node))
+            answer = await mine
+        if isinstance(answer, PermitError):
+            raise answer
+        return answer
+
+    # The room of the plugin
+
+    @property
+    def ledger(self) -> Ledger:
+        return self.state.ledger
+
+    def amounts_of(self, info: PodInfo, /) -> ResourceList:
+        return self._amounts(info.pod)
+
+    def _amounts(self, pod: Pod) -> ResourceList:
+        # A workload lacks the owners of its pod.
+        pod = self.objects.pods.get((pod.metadata.namespace, pod.metadata.name), pod)
+        vm = self.objects.machine_of_pod(pod)
+        if vm is None:
+            return self.objects.requests(pod)
+        migration = self.state.migrations.of_target(pod.metadata.namespace, pod.metadata.name)
+        if migration is not None:
+            return migration.amounts
+        machine, demand = machine_of(vm, pod, HostKey("", "")), demand_of(vm)
+        approved = machine.using if demand is None else demand.approved
+        size = {name: max(amount, approved.get(name, 0)) for name, amount in machine.using.items()}
+        return charge(size, machine.factors)
+
+    def is_target(self, namespace: str, name: str, /) -> bool:
+        return self.state.migrations.of_target(namespace, name) is not None
+
+    def target_rejection(self, namespace: str, name: str, host: HostKey, /) -> str | None:
+        return self.state.target_rejection(namespace, name, host)
+
+    def assume(self, key: WorkloadKey, host: HostKey, amounts: ResourceList, /) -> str | None:
+        migration = self.state.migrations.of_target(key.namespace, key.name)
+        if migration is not None:
+            self.send(events.TargetNominated(migration.id, host))
+            rejection = self.state.target_rejection(key.namespace, key.name, host)
+            if rejection is not None:
+                return rejection
+        try:
+            self._handle(events.PodAssumed(key, host, amounts))
+        except LedgerError as refused:
+            return str(refused)
+        self._assumed[key] = host
+        self._changed.set()
+        return None
+
+    def forget(self, key: WorkloadKey, /) -> None:
+        host = self._assumed.pop(key, None)
+        if host is not None:
+            self.send(events.PodForgotten(key, host))
+
+    # The oracle of the planner
+
+    def feasible(self, machine: Machine) -> Sequence[HostKey]:
+        """Return the nodes on which the machine's pod could run, the best first."""
+        pod = self.objects.pods.get((machine.key.namespace, machine.key.name))
+        if pod is None:
+            return []
+        workload = pod_workload(structs.replace(pod, spec=structs.replace(pod.spec, nodeName="")))
+        known = (workload.spec.template.signature, tuple(sorted(self._amounts(pod).items())))
+        if known not in self._feasible:
+            outcome = self._preview(workload)
+            self._feasible[known] = [] if outcome is None else self._ranked(outcome)
+        return self._feasible[known]
+
+    def _ranked(self, outcome: Outcome) -> list[HostKey]:
+        totals = outcome.totals_by_name()
+        ranked = sorted(totals, key=lambda name: (-totals[name], name))
+        return [self.objects.hosts[name] for name in ranked if name in self.objects.hosts]
+
+    def _now(self) -> Micros:
+        return to_micros(self._clock.wall())
+
+
+def _each(batch: Batch[T], changed: Callable[[T], None], deleted: Callable[[T], None]) -> None:
+    for change in batch.changes:
+        match change:
+            case Added(new) | Updated(_, new):
+                changed(new)
+            case Deleted(old):
+                deleted(old)
