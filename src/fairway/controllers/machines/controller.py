@@ -12,23 +12,40 @@ from fairway.api.node import Node
 from fairway.api.persistent_volume import PersistentVolume, PersistentVolumeClaim
 from fairway.api.pod import Pod
 from fairway.api.pod_disruption_budget import PodDisruptionBudget
+from fairway.api.virtual_machine import VirtualMachine, VirtualMachineMigration
 from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.kinds import NAMESPACES, Namespace
 from fairway.controllers.leadership import Leadership
 from fairway.controllers.machines.hub_access import PodAccess
 from fairway.controllers.machines.kinds import BUDGETS, CLAIMS, VOLUMES
-from fairway.controllers.machines.pod_scheduling import PodScheduling
+from fairway.controllers.machines.machine_writer import MachineWriter
+from fairway.controllers.machines.permit_metrics import PermitMetrics
+from fairway.controllers.machines.pod_scheduling import Extension, PodScheduling
 from fairway.controllers.machines.pod_status import PodReporter
 from fairway.controllers.machines.preemption import PREFIX
+from fairway.controllers.machines.virtual_machines import EXTENDED_POINTS, VirtualMachines
 from fairway.controllers.reconciler import Key, Reconciler
 from fairway.kube import SYSTEM_CLOCK, Added, Batch, Client, Clock, Deleted, Informer, Recorder, Updated
 from fairway.kube.fence import Lost
-from fairway.kube.resource import NODES, PODS
+from fairway.kube.resource import NODES, PODS, VIRTUAL_MACHINE_MIGRATIONS, VIRTUAL_MACHINES
+from fairway.machines.permit_protocol import UNAVAILABLE, Permit, PermitError, PermitRequest
+from fairway.machines.settings import MachineSettings
+from fairway.nodes import NodeFleet
 from fairway.observe.meters import Meters
 from fairway.scheduling import Scheduling
 
 WORKERS: Final = 8
 """Concurrent writes of conditions."""
+NOT_LEADING: Final = "another process leads, or none yet; ask again"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineOptions:
+    """For hubs with virtual machines."""
+
+    settings: MachineSettings
+    recorder: Recorder
+    metrics: PermitMetrics
 
 
 @dataclass(kw_only=True)
@@ -37,10 +54,14 @@ class Term:
 
     pods: PodScheduling
     reporter: PodReporter
+    machines: VirtualMachines | None = None
 
 
 class MachinesController(Reconciler):
-    """``scheduling`` has the profiles, ``recorders`` one recorder for each of them."""
+    """``scheduling`` has the profiles, ``recorders`` one recorder for each of them.
+
+    ``machines`` is None on a hub that does not serve virtual machines: only pods are scheduled.
+    """
 
     name: ClassVar[str] = "machines"
 
@@ -51,17 +72,20 @@ class MachinesController(Reconciler):
         meters: Meters,
         scheduling: Scheduling,
         recorders: Mapping[str, Recorder],
+        machines: MachineOptions | None = None,
         workers: int = WORKERS,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         super().__init__(client, meters=meters, workers=workers, clock=clock)
-        self._scheduling, self._recorders = scheduling, recorders
+        self._scheduling, self._recorders, self._options = scheduling, recorders, machines
         self._nodes: Informer[Node]
         self._pods: Informer[Pod]
         self._namespaces: Informer[Namespace]
         self._claims: Informer[PersistentVolumeClaim]
         self._volumes: Informer[PersistentVolume]
         self._budgets: Informer[PodDisruptionBudget]
+        self._machines: Informer[VirtualMachine]
+        self._migrations: Informer[VirtualMachineMigration]
         self._term: Term | None = None
 
     def watch(self, informers: InformerFactory) -> None:
@@ -71,6 +95,9 @@ class MachinesController(Reconciler):
         self._claims = informers.of(CLAIMS)
         self._volumes = informers.of(VOLUMES)
         self._budgets = informers.of(BUDGETS)
+        if self._options is not None:
+            self._machines = informers.of(VIRTUAL_MACHINES)
+            self._migrations = informers.of(VIRTUAL_MACHINE_MIGRATIONS)
         self._nodes.subscribe(self._nodes_changed)
         self._pods.subscribe(self._pods_changed)
         self._namespaces.subscribe(self._namespaces_changed)
@@ -86,6 +113,8 @@ class MachinesController(Reconciler):
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(term.pods.run(leadership))
+                if term.machines is not None:
+                    group.create_task(term.machines.run(leadership))
                 group.create_task(super().run(leadership))
         except* Lost as lost:
             raise Lost(str(lost.exceptions[0])) from None
@@ -98,8 +127,17 @@ class MachinesController(Reconciler):
             if self._term is None:
                 return
             await self._term.pods.loop.quiet()
+            if self._term.machines is not None:
+                await self._term.machines.quiet()
             if not self.queue.busy:
                 return
+
+    async def ask(self, request: PermitRequest, node: str) -> Permit:
+        """Answer the agent of a virtual machine on a node. Raises PermitError."""
+        term = self._term
+        if term is None or term.machines is None:
+            raise PermitError(UNAVAILABLE, NOT_LEADING)
+        return await term.machines.ask(request, node)
 
     async def reconcile(self, key: Key, leadership: Leadership) -> None:
         """Write the status of a pod, or evict it."""
@@ -117,6 +155,8 @@ class MachinesController(Reconciler):
         reporter = PodReporter(
             pods=self._pods, recorders=self._recorders, hub=hub, wake=self.queue.add, clock=self.clock
         )
+        fleet = NodeFleet()
+        machines = None if self._options is None else self._virtual_machines(self._options, fleet, leadership)
         pods = PodScheduling(
             scheduling=self._scheduling,
             hub=hub,
@@ -125,6 +165,8 @@ class MachinesController(Reconciler):
             recorders=self._recorders,
             wake=self.queue.add,
             clock=self.clock,
+            fleet=fleet,
+            extension=None if machines is None else Extension(room=machines, points=EXTENDED_POINTS),
         )
         for namespace in self._namespaces.store.values():
             pods.fleet.upsert_namespace(namespace.metadata.name, namespace.metadata.labels)
@@ -135,7 +177,31 @@ class MachinesController(Reconciler):
         for budget in self._budgets.store.values():
             pods.fleet.upsert_budget(budget)
         pods.load(self._nodes.store.values(), self._pods.store.values())
-        return Term(pods=pods, reporter=reporter)
+        if machines is not None:
+            machines.start(preview=pods.preview, wake=pods.loop.on_event)
+        return Term(pods=pods, reporter=reporter, machines=machines)
+
+    def _virtual_machines(
+        self, options: MachineOptions, fleet: NodeFleet, leadership: Leadership
+    ) -> VirtualMachines:
+        return VirtualMachines(
+            nodes=self._nodes,
+            pods=self._pods,
+            machines=self._machines,
+            migrations=self._migrations,
+            writer=MachineWriter(
+                self.client,
+                leadership=leadership,
+                meters=self.meters,
+                machines=VIRTUAL_MACHINES,
+                migrations=VIRTUAL_MACHINE_MIGRATIONS,
+            ),
+            settings=options.settings,
+            fleet=fleet,
+            recorder=options.recorder,
+            metrics=options.metrics,
+            clock=self.clock,
+        )
 
     # Observations
 

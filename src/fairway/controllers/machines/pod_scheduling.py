@@ -28,7 +28,7 @@ from fairway.engine.queue import Backoff
 from fairway.engine.registry import Registry
 from fairway.engine.scheduler import Scheduler
 from fairway.engine.workload import HostKey, Workload, WorkloadKey
-from fairway.fleet.instant import SECOND
+from fairway.fleet.instant import SECOND, to_micros
 from fairway.fleet.journal import Change
 from fairway.kube import Clock, Informer, Recorder
 from fairway.nodes import NodeFleet
@@ -72,8 +72,8 @@ class PodScheduling:
         fleet: NodeFleet | None = None,
         extension: Extension | None = None,
     ) -> None:
-        self.fleet = fleet or NodeFleet()
-        self._hub, self._reporter = hub, reporter
+        self.fleet = NodeFleet() if fleet is None else fleet
+        self._hub, self._reporter, self._clock = hub, reporter, clock
         self._assume = AssumePod(fleet=self.fleet)
         self.preemptor = Preemptor(
             fleet=self.fleet,
@@ -124,6 +124,10 @@ class PodScheduling:
                 if isinstance(each, NominatedPods):
                     each.attach(profile)
         return profiles
+
+    def preview(self, workload: Workload[PodInfo]) -> Outcome | None:
+        """Return what a cycle of a pod would decide now; None if another scheduler places it."""
+        return self.scheduler.preview(workload, self.fleet.snapshot(), now=to_micros(self._clock.wall()))
 
     # Observations
 
@@ -255,8 +259,12 @@ def queued_pod(pod: Pod) -> Workload[PodInfo]:
 
 def extended(spec: ProfileSpec, points: Mapping[str, tuple[Enabled, ...]]) -> ProfileSpec:
     """Return a profile with AssumePod as its first Reserve plugin, NominatedPods as its last Filter plugin, and with
-    more plugins at its end."""
-    own = {point: (*spec.points.get(point, ()), *more) for point, more in points.items()}
+    more plugins at its end, unless it has them already."""
+    own = {
+        point: (*found, *(each for each in more if each.plugin not in {one.plugin for one in found}))
+        for point, more in points.items()
+        for found in [spec.points.get(point, ())]
+    }
     merged = {**spec.points, **own}
     for point in (PRE_FILTER, FILTER):
         merged[point] = (*merged.get(point, ()), Enabled(NominatedPods.name))

@@ -10,7 +10,7 @@ One object serves one leadership term. It begins with ``MachineState.rebuild`` f
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import structs
@@ -29,6 +29,7 @@ from fairway.controllers.machines.waiting_agents import WaitingAgents
 from fairway.engine.dependencies import Event as QueueEvent
 from fairway.engine.ledger import Ledger, LedgerColumns, LedgerError
 from fairway.engine.outcome import Outcome
+from fairway.engine.profile import Enabled
 from fairway.engine.workload import HostKey, ResourceList, Workload, WorkloadKey
 from fairway.fleet.column import Key as ColumnKey
 from fairway.fleet.direction import Direction
@@ -64,6 +65,7 @@ from fairway.machines.state import MachineState
 from fairway.nodes import NodeFleet
 from fairway.nodes.pod_template import PodInfo
 from fairway.plugins.pods import pod_workload
+from fairway.plugins.pods.vm_scaling import NAME
 
 log: Final = logging.getLogger(__name__)
 
@@ -76,6 +78,12 @@ OBJECT_DELETED: Final = "the VirtualMachineMigration was deleted"
 STRAY: Final = "deleting VirtualMachineMigration %s/%s: a former leader created it"
 REBUILDING: Final = "unexpected error; rebuilding the state of machines from the hub"
 ROOM: Final = "room of virtual machines"
+
+EXTENDED_POINTS: Final[Mapping[str, tuple[Enabled, ...]]] = {
+    **dict.fromkeys(("PreFilter", "Filter", "PreScore", "Reserve"), (Enabled(NAME),)),
+    "Score": (Enabled(NAME, 1),),
+}
+"""Where every profile of pods has the plugin VirtualMachineAutoscaling: a profile without it would give away room."""
 
 Preview = Callable[[Workload[Any]], Outcome | None]
 """Returns what a scheduling cycle of a pod would decide; None if another scheduler places it."""

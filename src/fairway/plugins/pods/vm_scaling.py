@@ -94,6 +94,7 @@ class VirtualMachineAutoscaling(Timeless):
     """Without ``room`` there are no machines, and the plugin is skipped.
 
     ``scoring`` has the settings of the curve: minUsageScore, maxUsageScore and scorePeak, each from 0 to 1.
+    ``migration`` is for the controller, which checks it (``fairway.machines.settings``).
     """
 
     name = NAME
@@ -105,7 +106,9 @@ class VirtualMachineAutoscaling(Timeless):
         resources: Sequence[str] = DEFAULT_RESOURCES,
         watermark: float = 0.9,
         scoring: Mapping[str, float] | None = None,
+        migration: Mapping[str, Any] | None = None,
     ) -> None:
+        del migration
         if not resources:
             raise ValueError(NO_RESOURCES)
         if not _is_number(watermark) or not 0 < watermark <= 1:

@@ -1,0 +1,363 @@
+"""An embedded hub with NeonVM's kinds, synthetic nodes, the stand-in for NeonVM's controller, agents, and the machines
+controller, which a test can kill at a write.
+
+A unit is one CPU and one gibibyte.
+"""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from controllers.machines.agents import permit_request
+from fairway.api.crd import machine_crds
+from fairway.api.pod import Pod
+from fairway.api.virtual_machine import (
+    APPROVED,
+    AUTO_MIGRATION_LABEL,
+    VM_NAME_LABEL,
+    VirtualMachine,
+    VirtualMachineMigration,
+)
+from fairway.controllers.informer_factory import InformerFactory
+from fairway.controllers.leadership import ALONE
+from fairway.controllers.machines.controller import MachineOptions, MachinesController
+from fairway.controllers.machines.permit_metrics import PermitMetrics
+from fairway.controllers.machines.virtual_machines import VirtualMachines
+from fairway.engine.ledger import HostAccount
+from fairway.kube import Client, Connection, HubEvents, Informer, KubeError, NotFound, Patch, Recorder
+from fairway.kube import load as load_kubeconfig
+from fairway.kube.events import Api
+from fairway.kube.resource import NODES, PODS, VIRTUAL_MACHINE_MIGRATIONS, VIRTUAL_MACHINES
+from fairway.machines.migration import Migration
+from fairway.machines.neonvm import record_of
+from fairway.machines.permit_protocol import Permit, PermitError, decode_request, decode_size
+from fairway.machines.settings import MachineSettings, machine_settings
+from fairway.observe.meters import Meters
+from fairway.scheduling import POD_DEFAULTS, Supervisor, Watchdog, load
+from fairway.testing.hub import HubAddress, hub_in_thread
+from fairway.whatif.simulation.machines.kubelet import SYNTHETIC, Kubelets
+from fairway.whatif.simulation.machines.neonvm import NeonVM, Step
+
+NAMESPACE = "vms"
+GIB = 1 << 30
+MILLI = 1000
+WAIT = 20.0
+"""Seconds until a condition that does not hold fails the test."""
+
+
+class MortalClient(Client):
+    """A client that can be killed at a write: it then sends nothing any more, and waits for ever."""
+
+    kill_at: tuple[int, bool] | None = None
+    """The write, counted from 1, and whether the hub still carries it out."""
+    writes = 0
+    dead: asyncio.Event
+
+    async def _write(self, send: Callable[[], Any]) -> Any:
+        if self.dead.is_set():
+            await asyncio.Future()
+        self.writes += 1
+        if self.kill_at is not None and self.writes == self.kill_at[0]:
+            self.dead.set()
+            if self.kill_at[1]:
+                with suppress(KubeError):
+                    await send()
+            await asyncio.Future()
+        return await send()
+
+    async def create(self, *args: Any, **more: Any) -> Any:
+        return await self._write(lambda: super(MortalClient, self).create(*args, **more))
+
+    async def patch(self, *args: Any, **more: Any) -> Any:
+        return await self._write(lambda: super(MortalClient, self).patch(*args, **more))
+
+    async def delete(self, *args: Any, **more: Any) -> Any:
+        return await self._write(lambda: super(MortalClient, self).delete(*args, **more))
+
+
+@dataclass
+class MachineRig:
+    connection: Connection
+    client: Client
+    neonvm: NeonVM
+    machines: Informer[VirtualMachine]
+    migrations: Informer[VirtualMachineMigration]
+    pods: Informer[Pod]
+    settings: MachineSettings
+    controller: MachinesController | None = None
+    mortal: MortalClient | None = None
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    # The cluster
+
+    async def add_node(self, name: str, units: int) -> None:
+        labels = {SYNTHETIC: "true", "kubernetes.io/hostname": name}
+        await self.client.create(NODES, {"metadata": {"name": name, "labels": labels}})
+        await self.resize_node(name, units)
+
+    async def resize_node(self, name: str, units: int) -> None:
+        status = {
+            "allocatable": {"cpu": str(units), "memory": f"{units}Gi", "pods": "110"},
+            "conditions": [{"type": "Ready", "status": "True"}],
+        }
+        await self.client.patch(NODES, name, {"status": status}, kind=Patch.STRATEGIC, subresource="status")
+
+    async def add_pod(self, name: str, units: int, *, node: str = "", **spec: Any) -> None:
+        requests = {"cpu": str(units), "memory": f"{units}Gi"}
+        container = {"name": "c", "image": "c", "resources": {"requests": requests}}
+        body = {
+            "metadata": {"name": name},
+            "spec": {"schedulerName": "fairway", "containers": [container], **spec},
+        }
+        if node:
+            body["spec"]["nodeName"] = node
+        await self.client.create(PODS, body, namespace=NAMESPACE)
+
+    async def add_vm(self, name: str, units: int, node: str, *, movable: bool = False) -> None:
+        """Create a machine, and bind its pod to a node."""
+        labels = {AUTO_MIGRATION_LABEL: "true"} if movable else {}
+        guest = {
+            "cpus": {"min": 1, "use": units, "max": 64},
+            "memorySlots": {"min": 1, "use": units, "max": 64},
+            "memorySlotSize": "1Gi",
+        }
+        body = {"metadata": {"name": name, "labels": labels}, "spec": {"guest": guest}}
+        await self.client.create(VIRTUAL_MACHINES, body, namespace=NAMESPACE)
+        await self.until(lambda: self.pod_of(name) is not None)
+        if self.controller is None:
+            await self.bind(self.vm(name).status.podName, node)
+            await self.until(lambda: self.vm(name).status.phase == "Running")
+
+    async def bind(self, pod: str, node: str) -> None:
+        body = {"metadata": {"name": pod}, "target": {"apiVersion": "v1", "kind": "Node", "name": node}}
+        path = PODS.path(namespace=NAMESPACE, name=pod, subresource="binding")
+        await self.client.request("POST", path, body={"apiVersion": "v1", "kind": "Binding", **body})
+
+    async def delete_pod(self, name: str) -> None:
+        await self.client.delete(PODS, name, namespace=NAMESPACE)
+
+    async def delete_vm(self, name: str) -> None:
+        await self.client.delete(VIRTUAL_MACHINES, name, namespace=NAMESPACE)
+
+    async def resize_vm(self, name: str, units: int) -> None:
+        """Change the size of a machine, as its agent does within its permit."""
+        body = {"spec": {"guest": {"cpus": {"use": units}, "memorySlots": {"use": units}}}}
+        await self.client.patch(VIRTUAL_MACHINES, name, body, kind=Patch.MERGE, namespace=NAMESPACE)
+        await self.until(lambda: self.vm(name).status.cpus == units)
+
+    # Agents
+
+    async def ask(self, vm: str, units: int, *, node: str = "") -> Permit:
+        """Ask for a size as the agent of a machine; wait while no controller answers."""
+        async with asyncio.timeout(WAIT):
+            while True:
+                try:
+                    return await self.ask_once(self.vm(vm).status.podName, units, node=node)
+                except PermitError as refused:
+                    if refused.status != 503:
+                        raise
+                    await asyncio.sleep(0.01)
+
+    async def asked_or_dead(self, vm: str, units: int) -> bool:
+        """Ask as ``ask`` does, until the controller dies; return whether it answered."""
+        assert self.mortal is not None
+        asking = asyncio.create_task(self.ask(vm, units))
+        dying = asyncio.create_task(self.mortal.dead.wait())
+        await asyncio.wait((asking, dying), return_when=asyncio.FIRST_COMPLETED)
+        answered = asking.done() and asking.exception() is None
+        for each in (asking, dying):
+            each.cancel()
+        await asyncio.gather(asking, dying, return_exceptions=True)
+        return answered
+
+    async def ask_once(self, pod: str, units: int, *, node: str = "") -> Permit:
+        assert self.controller is not None
+        body = json.dumps(permit_request(pod, units, namespace=NAMESPACE)).encode()
+        return await self.controller.ask(decode_request(body), node)
+
+    # What a test reads
+
+    def vm(self, name: str) -> VirtualMachine:
+        found = self.machines.get(name, namespace=NAMESPACE)
+        assert found is not None, name
+        return found
+
+    def pod(self, name: str) -> Pod | None:
+        return self.pods.get(name, namespace=NAMESPACE)
+
+    def pod_of(self, vm: str) -> Pod | None:
+        return self.pod(self.vm(vm).status.podName or "-")
+
+    def node_of(self, vm: str) -> str:
+        pod = self.pod_of(vm)
+        return "" if pod is None else pod.spec.nodeName
+
+    def scheduled(self, pod: str) -> str:
+        found = self.pod(pod)
+        return "" if found is None else found.spec.nodeName
+
+    def runners(self) -> list[Pod]:
+        return [each for each in self.pods.store.values() if VM_NAME_LABEL in each.metadata.labels]
+
+    def is_held(self, step: Step) -> bool:
+        """Whether the only migration waits for a step that NeonVM's stand-in holds."""
+        (migration,) = self.migrations.store.values()
+        phase, progress = migration.status.phase, migration.status.info.status
+        target = self.pod(migration.status.targetPodName or "-")
+        match step:
+            case Step.TARGET:
+                return phase == "" and bool(migration.metadata.finalizers)
+            case Step.COPY:
+                return target is not None and target.status.phase == "Running"
+            case Step.COMPLETE:
+                return phase == "Running" and progress == "active"
+            case Step.CUTOVER:
+                return progress == "completed"
+            case Step.CLEANUP:
+                return phase == "Succeeded"
+
+    def approved(self, vm: str) -> int:
+        """The permit that the annotations of a machine have, in units."""
+        text = self.vm(vm).metadata.annotations.get(APPROVED)
+        return 0 if text is None else decode_size(text, path=APPROVED)["cpu"] // MILLI
+
+    def records(self) -> list[Migration]:
+        found = (record_of(each) for each in self.migrations.store.values())
+        return [each for each in found if each is not None]
+
+    @property
+    def state(self) -> VirtualMachines:
+        assert self.controller is not None
+        assert self.controller._term is not None
+        found = self.controller._term.machines
+        assert found is not None
+        return found
+
+    def account(self, node: str) -> HostAccount:
+        found = self.state.ledger.account_named(node)
+        assert found is not None
+        return found
+
+    def check(self) -> None:
+        """Check the invariants on what the hub and the ledger show."""
+        for account in map(self.account, self.state.objects.hosts):
+            capacity = account.capacity or {}
+            kept = account.kept_room()
+            for resource, amount in account.used.items():
+                assert amount + kept.get(resource, 0) <= capacity.get(resource, 0), f"I1 {account.host}"
+        sources = [each.source for each in self.records() if each.active]
+        assert len(sources) == len(set(sources)), "I4"
+        for vm in self.machines.store.values():
+            if APPROVED in vm.metadata.annotations and vm.status.phase == "Running":
+                name = vm.metadata.name
+                assert int(str(vm.status.cpus)) <= self.approved(name), f"I6 {name}"
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        """Wait until a condition holds in what the informers have."""
+        try:
+            async with asyncio.timeout(WAIT):
+                while not _holds(condition):
+                    self.changed.clear()
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(0.05):  # a controller may have died
+                            await self.changed.wait()
+        except TimeoutError:
+            raise AssertionError("the condition does not hold") from None
+
+    @asynccontextmanager
+    async def controlling(
+        self, *, kill_at: tuple[int, bool] | None = None
+    ) -> AsyncIterator[MachinesController]:
+        """Run the machines controller."""
+        meters = Meters()
+        async with MortalClient(self.connection, field_manager="fairway") as client:
+            client.kill_at, client.dead = kill_at, asyncio.Event()
+            recorder = Recorder(HubEvents(self.client), component="fairway", api=Api.EVENTS)
+            async with recorder:
+                controller = MachinesController(
+                    client,
+                    meters=meters,
+                    scheduling=load(
+                        None, base=POD_DEFAULTS, supervisor=Supervisor(clock=time.monotonic, watch=Watchdog())
+                    ),
+                    recorders={"fairway": recorder},
+                    machines=MachineOptions(
+                        settings=self.settings, recorder=recorder, metrics=PermitMetrics(meters)
+                    ),
+                )
+                informers = InformerFactory(client)
+                controller.watch(informers)
+                async with informers:
+                    await informers.synced()
+                    task = asyncio.create_task(controller.run(ALONE))
+                    self.controller, self.mortal = controller, client
+                    try:
+                        await asyncio.sleep(0)
+                        yield controller
+                        if not client.dead.is_set():
+                            assert not task.done(), task.exception()
+                    finally:
+                        self.controller = None
+                        task.cancel()
+                        await asyncio.gather(task, return_exceptions=True)
+
+    async def clear(self) -> None:
+        """Delete everything, so that the next test finds an empty hub."""
+        for resource, informer in (
+            (VIRTUAL_MACHINE_MIGRATIONS, self.migrations),
+            (VIRTUAL_MACHINES, self.machines),
+            (PODS, self.pods),
+        ):
+            for namespace, name in list(informer.store):
+                with suppress(NotFound):
+                    await self.client.delete(resource, name, namespace=namespace)
+        await self.until(lambda: not (self.migrations.store or self.machines.store or self.pods.store))
+        for node in (await self.client.list(NODES)).items:
+            await self.client.delete(NODES, node.metadata.name)
+
+
+def _holds(condition: Callable[[], object]) -> bool:
+    try:
+        return bool(condition())
+    except (AssertionError, ValueError):  # an object that does not exist yet
+        return False
+
+
+@asynccontextmanager
+async def machine_rig(address: HubAddress, **args: Any) -> AsyncIterator[MachineRig]:
+    """Use a hub without the nodes and machines of other tests. ``args`` are settings of machines."""
+    connection = load_kubeconfig(address.kubeconfig).context()
+    async with Client(connection, field_manager="test") as client:
+        neonvm = NeonVM(client, bandwidth=1 << 50, poll=0.01)
+        machines, migrations = (
+            Informer(client, VIRTUAL_MACHINES),
+            Informer(client, VIRTUAL_MACHINE_MIGRATIONS),
+        )
+        async with machines, migrations, Informer(client, PODS) as pods:
+            for each in (machines, migrations, pods):
+                await each.synced.wait()
+            rig = MachineRig(connection, client, neonvm, machines, migrations, pods, machine_settings(args))
+            for informer in (machines, migrations, pods):
+                informer.subscribe(lambda _: rig.changed.set())
+            async with Kubelets(client).running(), neonvm.running():
+                try:
+                    yield rig
+                finally:
+                    neonvm.release()
+                    await rig.clear()
+
+
+@contextmanager
+def machine_hub(folder: Path) -> Iterator[HubAddress]:
+    async def prepare(kubeconfig: Path) -> None:
+        async with Client(load_kubeconfig(kubeconfig).context()) as client:
+            await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": NAMESPACE}})
+
+    with hub_in_thread(folder=folder, definitions=machine_crds()) as address:
+        asyncio.run(prepare(address.kubeconfig))
+        yield address

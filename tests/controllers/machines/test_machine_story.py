@@ -1,0 +1,190 @@
+"""The story on a hub: a machine grows, its node is full, another one moves away, and nobody takes the room."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from controllers.machines.machine_rig import MachineRig, machine_rig
+from fairway.machines.permit_protocol import PermitError
+from fairway.testing.hub import HubAddress
+from fairway.whatif.simulation.machines.neonvm import Step
+
+pytestmark = pytest.mark.usefixtures("no_error_logs")
+
+
+def pinned(node: str) -> dict[str, Any]:
+    return {"nodeSelector": {"kubernetes.io/hostname": node}}
+
+
+async def scene(rig: MachineRig) -> None:
+    """Two nodes of 10 units; on n1, A has 4, B has 3 and may move, X has 3."""
+    await rig.add_node("n1", 10)
+    await rig.add_node("n2", 10)
+    await rig.add_vm("vm-a", 4, "n1")
+    await rig.add_vm("vm-b", 3, "n1", movable=True)
+    await rig.add_pod("x", 3, node="n1")
+
+
+async def test_machine_grows_into_the_room_of_the_one_that_moved(machine_hub_address: HubAddress) -> None:
+    async with machine_rig(machine_hub_address) as rig:
+        await scene(rig)
+        async with rig.controlling():
+            permit = await rig.ask("vm-a", 6, node="n1")
+            assert permit.resources["cpu"] == 4000
+            assert len(permit.migrations) == 1
+            await rig.until(lambda: rig.approved("vm-a") == 6)
+            await rig.until(lambda: not rig.migrations.store)
+            assert (rig.node_of("vm-b"), rig.node_of("vm-a")) == ("n2", "n1")
+            await rig.resize_vm("vm-a", 6)
+            assert (await rig.ask("vm-a", 6)).resources["cpu"] == 6000
+            await rig.until(lambda: rig.account("n1").free()["cpu"] == 1000)
+            rig.check()
+
+
+async def test_plain_pods_never_get_the_room_that_is_made_for_a_machine(
+    machine_hub_address: HubAddress,
+) -> None:
+    async with machine_rig(machine_hub_address) as rig:
+        await scene(rig)
+        rig.neonvm.hold(Step.CLEANUP)
+        async with rig.controlling() as controller:
+            await rig.ask("vm-a", 6)
+            await rig.add_pod("thief", 2, **pinned("n1"))
+            await rig.add_pod("small", 1, **pinned("n1"))
+            await rig.until(lambda: rig.approved("vm-a") == 6)
+            await rig.until(lambda: rig.scheduled("small") == "n1")
+            await controller.quiet()
+            assert rig.scheduled("thief") == ""
+            assert rig.account("n1").free()["cpu"] == 0
+            rig.check()
+            await rig.delete_pod("x")
+            await rig.until(lambda: rig.scheduled("thief") == "n1")
+
+
+async def test_two_machines_grow_while_a_third_migrates(machine_hub_address: HubAddress) -> None:
+    async with machine_rig(machine_hub_address) as rig:
+        await rig.add_node("n1", 10)
+        await rig.add_node("n2", 10)
+        await rig.add_vm("vm-a", 3, "n1")
+        await rig.add_vm("vm-b", 4, "n1", movable=True)
+        await rig.add_vm("vm-c", 3, "n1")
+        async with rig.controlling():
+            rig.neonvm.hold(Step.COMPLETE)
+            first, second = await asyncio.gather(rig.ask("vm-a", 5), rig.ask("vm-c", 5))
+            assert (first.resources["cpu"], second.resources["cpu"]) == (3000, 3000)
+            frozen = await rig.ask("vm-b", 6)
+            assert frozen.migrate
+            assert frozen.resources["cpu"] == 4000
+            rig.neonvm.release()
+            await rig.until(lambda: (rig.approved("vm-a"), rig.approved("vm-c")) == (5, 5))
+            await rig.until(lambda: rig.approved("vm-b") == 6)
+            assert rig.node_of("vm-b") == "n2"
+            rig.check()
+
+
+async def test_machine_is_granted_by_the_event_that_makes_room(machine_hub_address: HubAddress) -> None:
+    async with machine_rig(machine_hub_address, migration={"migrator": "None"}) as rig:
+        await scene(rig)
+        async with rig.controlling():
+            assert (await rig.ask("vm-a", 6)).resources["cpu"] == 4000
+            await rig.delete_pod("x")
+            await rig.until(lambda: rig.approved("vm-a") == 6)
+            assert rig.migrations.store == {}
+
+
+async def test_migration_that_is_not_needed_any_more_is_cancelled(machine_hub_address: HubAddress) -> None:
+    async with machine_rig(machine_hub_address) as rig:
+        await scene(rig)
+        rig.neonvm.hold(Step.COMPLETE)
+        async with rig.controlling():
+            await rig.ask("vm-a", 6)
+            await rig.until(lambda: [each.phase for each in rig.records()] == ["Copying"])
+            await rig.delete_pod("x")
+            await rig.until(lambda: rig.approved("vm-a") == 6)
+            await rig.until(lambda: not rig.migrations.store)
+            assert rig.node_of("vm-b") == "n1"
+            await rig.until(lambda: rig.vm("vm-b").status.phase == "Running")
+            rig.check()
+
+
+@pytest.mark.parametrize(
+    ("vm", "step"), [*(("vm-b", step) for step in Step), ("vm-a", Step.COPY), ("vm-a", Step.CLEANUP)]
+)
+async def test_machine_that_is_deleted_in_any_step_of_a_migration_leaves_its_room(
+    machine_hub_address: HubAddress, vm: str, step: Step
+) -> None:
+    async with machine_rig(machine_hub_address) as rig:
+        await scene(rig)
+        rig.neonvm.hold(step)
+        async with rig.controlling():
+            await rig.ask("vm-a", 6)
+            await rig.until(lambda: rig.is_held(step))
+            await rig.delete_vm(vm)
+            rig.neonvm.release()
+            await rig.until(lambda: not rig.migrations.store)
+            other = "vm-b" if vm == "vm-a" else "vm-a"
+            await rig.until(lambda: len(rig.runners()) == 1 and rig.pod_of(other) is not None)
+            if vm == "vm-b":
+                await rig.until(lambda: rig.approved("vm-a") == 6)
+            expected = 3000 + 6000 if vm == "vm-b" else 3000 + 3000
+            await rig.until(
+                lambda: sum(rig.account(node).used.get("cpu", 0) for node in ("n1", "n2")) == expected
+            )
+            assert not any(rig.account(node).earmarks for node in ("n1", "n2"))
+
+
+async def test_node_that_shrinks_below_its_use_grants_nothing_and_is_relieved(
+    machine_hub_address: HubAddress,
+) -> None:
+    async with machine_rig(machine_hub_address) as rig:
+        await scene(rig)
+        async with rig.controlling():
+            await rig.resize_node("n1", 8)
+            await rig.until(lambda: rig.node_of("vm-b") == "n2")
+            await rig.until(lambda: not rig.migrations.store)
+            assert (await rig.ask("vm-a", 6)).resources["cpu"] == 5000
+            rig.check()
+
+
+@pytest.mark.parametrize(
+    ("pod", "node", "status"), [("nobody", "", 404), ("vm-a", "n2", 403), ("x", "n1", 400)]
+)
+async def test_refused_request_leaves_the_ledger_intact(
+    machine_hub_address: HubAddress, pod: str, node: str, status: int
+) -> None:
+    async with machine_rig(machine_hub_address) as rig:
+        await scene(rig)
+        async with rig.controlling():
+            await rig.ask("vm-a", 4)
+            before = repr(rig.account("n1")), rig.account("n2")
+            name = rig.vm(pod).status.podName if pod.startswith("vm") else pod
+            with pytest.raises(PermitError) as refused:
+                await rig.ask_once(name, 6, node=node)
+            assert refused.value.status == status
+            assert (repr(rig.account("n1")), rig.account("n2")) == before
+            assert not len(rig.state.agents)
+
+
+async def test_disconnected_agent_leaves_nothing_behind(machine_hub_address: HubAddress) -> None:
+    async with machine_rig(machine_hub_address) as rig:
+        await scene(rig)
+        async with rig.controlling():
+            asking = asyncio.create_task(rig.ask_once(rig.vm("vm-a").status.podName, 5))
+            await asyncio.sleep(0)
+            asking.cancel()
+            await asyncio.gather(asking, return_exceptions=True)
+            assert not len(rig.state.agents)
+
+
+async def test_permits_survive_a_new_term(machine_hub_address: HubAddress) -> None:
+    async with machine_rig(machine_hub_address, migration={"migrator": "None"}) as rig:
+        await scene(rig)
+        async with rig.controlling():
+            await rig.delete_pod("x")
+            await rig.until(lambda: rig.pod("x") is None)
+            await rig.ask("vm-a", 6)
+        async with rig.controlling():
+            # The machine has not grown yet, but its agent may do so at any time.
+            await rig.until(lambda: rig.account("n1").used["cpu"] == 9000)
+            assert (await rig.ask("vm-b", 9)).resources["cpu"] == 4000
