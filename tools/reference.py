@@ -17,6 +17,7 @@ import conditions as definitions
 
 from fairway.cli.main import fairway
 from fairway.controllers.hosting.metrics import HOSTING_DEFINITIONS
+from fairway.controllers.machines.permit_metrics import MACHINE_DEFINITIONS
 from fairway.kube import Client, Connection
 from fairway.observe.meters import DEFINITIONS, Definition
 from fairway.observe.provider_meters import PROVIDER_DEFINITIONS
@@ -122,6 +123,10 @@ def hosting_metrics() -> str:
     return _metrics(HOSTING_DEFINITIONS)
 
 
+def machine_metrics() -> str:
+    return _metrics(MACHINE_DEFINITIONS)
+
+
 def provider_metrics() -> str:
     return _metrics(PROVIDER_DEFINITIONS)
 
@@ -188,6 +193,7 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "lint-rules": lint_rules,
     "metrics": metrics,
     "hosting-metrics": hosting_metrics,
+    "machine-metrics": machine_metrics,
     "provider-metrics": provider_metrics,
     "providers": providers,
     "scores": scores,

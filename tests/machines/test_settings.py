@@ -32,15 +32,15 @@ def test_settings_are_converted_to_a_policy_and_arguments_of_the_plugin() -> Non
             "watermark": 0.75,
             "scoring": {"scorePeak": 0.5},
             "migration": {
-                "migrator": "KubeVirt",
+                "migrator": "NeonVM",
                 "maxInFleet": 3,
                 "cooldownSeconds": 1.5,
-                "preemptEarmarks": True,
+                "oldestFirst": True,
             },
         }
     )
-    policy = MachinePolicy(watermark=750, per_fleet=3, cooldown=3 * SECOND // 2, preempt_earmarks=True)
-    assert (settings.policy, settings.migrator) == (policy, "KubeVirt")
+    policy = MachinePolicy(watermark=750, per_fleet=3, cooldown=3 * SECOND // 2, oldest_first=True)
+    assert (settings.policy, settings.migrator) == (policy, "NeonVM")
     assert settings.plugin["watermark"] == 0.75
     assert settings.plugin["scoring"] == {"scorePeak": 0.5}
 
@@ -73,7 +73,7 @@ def test_machines_without_a_migrator_never_move() -> None:
         ),
         (
             {"migration": {"migrator": "Xen"}},
-            WRONG_WORD.format(path="migration.migrator", known="NeonVM, KubeVirt, None", given="Xen"),
+            WRONG_WORD.format(path="migration.migrator", known="NeonVM, None", given="Xen"),
         ),
         ({"resources": ["cpu"]}, CPU_AND_MEMORY.format(needed="cpu and memory", given="cpu")),
     ],

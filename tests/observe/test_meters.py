@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from fairway import __version__
 from fairway.controllers.hosting.metrics import HOSTING_DEFINITIONS, HostingMetrics
+from fairway.controllers.machines.permit_metrics import MACHINE_DEFINITIONS, PermitMetrics
 from fairway.hosting import HostingState
 from fairway.observe.meters import CHANGES, DEFINITIONS, MANY, OTHER, Meters, values
 from fairway.observe.provider_meters import PROVIDER_DEFINITIONS, ProviderMeters
@@ -65,6 +66,14 @@ def used_by_providers() -> ProviderMeters:
 def used_by_hosting() -> Meters:
     meters = Meters()
     HostingMetrics(meters).show([], HostingState())
+    return meters
+
+
+def used_by_machines() -> Meters:
+    meters = Meters()
+    metrics = PermitMetrics(meters)
+    metrics.show(None)
+    metrics.replied(200, 0.01)
     return meters
 
 
@@ -219,7 +228,9 @@ def families() -> dict[str, Told]:
     found: dict[str, Told] = {}
     exposed = (*used().expose().splitlines(), *used_by_providers().expose().splitlines())
     hosting = (line for line in used_by_hosting().expose().splitlines() if b"fairway_hosting_" in line)
-    for family in text_string_to_metric_families("\n".join(line.decode() for line in (*exposed, *hosting))):
+    machines = (line for line in used_by_machines().expose().splitlines() if b"fairway_machines_" in line)
+    lines = "\n".join(line.decode() for line in (*exposed, *hosting, *machines))
+    for family in text_string_to_metric_families(lines):
         if not family.name.startswith("fairway_"):
             continue
         labels = {label for sample in family.samples for label in sample.labels} - {"le"}
@@ -231,12 +242,12 @@ def families() -> dict[str, Told]:
 def test_every_metric_is_exposed_with_type_meaning_and_labels() -> None:
     assert families() == {
         each.name: (each.type, each.meaning, tuple(sorted(each.labels)))
-        for each in (*DEFINITIONS, *HOSTING_DEFINITIONS, *PROVIDER_DEFINITIONS)
+        for each in (*DEFINITIONS, *HOSTING_DEFINITIONS, *MACHINE_DEFINITIONS, *PROVIDER_DEFINITIONS)
     }
 
 
 def test_metric_names_follow_prometheus_conventions() -> None:
-    for each in (*DEFINITIONS, *HOSTING_DEFINITIONS, *PROVIDER_DEFINITIONS):
+    for each in (*DEFINITIONS, *HOSTING_DEFINITIONS, *MACHINE_DEFINITIONS, *PROVIDER_DEFINITIONS):
         assert re.fullmatch(r"fairway_[a-z]+(_[a-z]+)*", each.name)
         assert each.name.endswith("_total") == (each.type == "counter")
         assert each.type != "histogram" or each.name.endswith("_seconds")

@@ -16,6 +16,8 @@ from fairway.controllers.bridge import BridgeController
 from fairway.controllers.clustersets import ClusterSetController
 from fairway.controllers.hosting import HostingController
 from fairway.controllers.machines import MachinesController
+from fairway.controllers.machines.machine_options import MachineOptions, settings_of
+from fairway.controllers.machines.permit_metrics import PermitMetrics
 from fairway.controllers.placement import PlacementController
 from fairway.controllers.placement.queue import BACKOFF
 from fairway.controllers.placement.shadow import Shadow
@@ -56,6 +58,7 @@ from fairway.kube import (
     Resource,
 )
 from fairway.kube.events import Api, Sink
+from fairway.kube.resource import VIRTUAL_MACHINES
 from fairway.observe.meters import Meters
 from fairway.placement.debits import debits_of
 from fairway.scheduling import POD_DEFAULTS, Scheduling, Supervisor, load
@@ -80,7 +83,9 @@ REPORTER: Final = "placement-controller"
 """The name that OCM's controller uses in events, which users search for."""
 SCORES_REPORTER: Final = "fairway-scores"
 HOSTING_REPORTER: Final = "fairway-hosting"
+MACHINES_REPORTER: Final = "fairway-machines"
 
+WITHOUT_MACHINES: Final = "the hub does not serve %s: only pods are scheduled"
 WITHOUT_CALCULATORS: Final = "the hub does not serve %s: prioritizers that use it find no score"
 NOT_WATCHED: Final = "score debits do not include %s, which cannot be listed: %s"
 NOTHING_TO_DO: Final = "the hub does not serve %s: controller %s is not started"
@@ -94,11 +99,13 @@ class ControllerFactory:
         self._limiter = WriteLimiter()
         self._calculators = False
         self._requests = False
+        self._has_virtual_machines = False
         events = HubEvents(client)
         self.recorder = self._recorder(EventLane(events, self._limiter), REPORTER)
         """Of the placement controller, and of faults in objects that all controllers read."""
         self._of_scores = self._recorder(events, SCORES_REPORTER)
         self._of_hosting = self._recorder(events, HOSTING_REPORTER)
+        self._of_machines = self._recorder(events, MACHINES_REPORTER)
         self._pods = self._pod_scheduling() if MACHINES in settings.controllers else None
         names = () if self._pods is None else self._pods.specs
         self._of_pods = {name: self._recorder(events, name) for name in names}
@@ -106,7 +113,13 @@ class ControllerFactory:
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        for recorder in (self.recorder, self._of_scores, self._of_hosting, *self._of_pods.values()):
+        for recorder in (
+            self.recorder,
+            self._of_scores,
+            self._of_hosting,
+            self._of_machines,
+            *self._of_pods.values(),
+        ):
             await self._stack.enter_async_context(recorder)
         return self
 
@@ -122,6 +135,10 @@ class ControllerFactory:
         if PLACEMENT in enabled and not self._calculators:
             log.info(WITHOUT_CALCULATORS, MANAGED_CLUSTER_SCORES)
         self._requests = PLACEMENT in enabled and await self._may_list(HOSTED_CLUSTER_REQUESTS)
+        if MACHINES in enabled:
+            self._has_virtual_machines = await self._serves(VIRTUAL_MACHINES)
+            if not self._has_virtual_machines:
+                log.info(WITHOUT_MACHINES, VIRTUAL_MACHINES)
         wanted = {name for name in enabled if await self._has_work(name)}
         return {name: make() for name, make in self._makers().items() if name in wanted}
 
@@ -206,7 +223,15 @@ class ControllerFactory:
             meters=self._meters,
             scheduling=self._pods,
             recorders=self._of_pods,
+            machines=self._machine_options(self._pods) if self._has_virtual_machines else None,
             clock=self._clock,
+        )
+
+    def _machine_options(self, pods: Scheduling) -> MachineOptions:
+        return MachineOptions(
+            settings=settings_of(pods.specs),
+            recorder=self._of_machines,
+            metrics=PermitMetrics(self._meters),
         )
 
     def _backoff(self) -> Backoff:

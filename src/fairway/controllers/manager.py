@@ -15,11 +15,12 @@ from fairway.api.lease import Lease
 from fairway.controllers.controller_factory import ControllerFactory
 from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.leadership import ALONE, Elected, Leadership
+from fairway.controllers.machines import MachinesController
 from fairway.controllers.placement import PlacementController, ocm_detection
 from fairway.controllers.placement.ocm_detection import OcmControllerRunning
 from fairway.controllers.placement.shadow import Shadow
 from fairway.controllers.reconciler import Controller
-from fairway.controllers.settings import EVENTFUL, LEASE, PLACEMENT, Settings
+from fairway.controllers.settings import EVENTFUL, LEASE, MACHINES, PLACEMENT, Settings
 from fairway.controllers.unreadable import UnreadableReporter
 from fairway.kube import SYSTEM_CLOCK, Client, Clock, Connection, Elector, Fence, LeaseThread
 from fairway.kube.fence import Lost
@@ -78,6 +79,11 @@ class Manager:
     def placement(self) -> PlacementController | Shadow | None:
         found = self.controllers.get(PLACEMENT)
         return found if isinstance(found, PlacementController | Shadow) else None
+
+    @property
+    def machines(self) -> MachinesController | None:
+        found = self.controllers.get(MACHINES)
+        return found if isinstance(found, MachinesController) else None
 
     def reports(self) -> bool:
         """Whether this process creates Events about objects that all processes watch."""

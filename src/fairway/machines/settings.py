@@ -4,7 +4,7 @@
     - name: VirtualMachineAutoscaling
       args:
         watermark: 0.9
-        migration: {migrator: NeonVM, maxPerNode: 2, cooldownSeconds: 300}
+        migration: {migrator: NeonVM, maxPerSourceNode: 2, cooldownSeconds: 300}
 
 ``scoring`` belongs to the plugin itself; everything else is a ``MachinePolicy``.
 """
@@ -19,10 +19,9 @@ from fairway.fleet.instant import SECOND
 from fairway.machines.policy import MachinePolicy, PolicyError
 
 NEONVM: Final = "NeonVM"
-KUBEVIRT: Final = "KubeVirt"
 NO_MIGRATOR: Final = "None"
 """Machines never move."""
-MIGRATORS: Final = (NEONVM, KUBEVIRT, NO_MIGRATOR)
+MIGRATORS: Final = (NEONVM, NO_MIGRATOR)
 
 UNKNOWN: Final = "{path} is unknown{hint}"
 DID_YOU_MEAN: Final = "; did you mean {near}?"
@@ -125,7 +124,6 @@ _FIELDS: Final[Mapping[str, tuple[str, Callable[[str, object], Any]]]] = {
     "backoffSeconds": ("backoff", _seconds),
     "maxBackoffSeconds": ("most_backoff", _seconds),
     "preventSameNode": ("prevent_same_host", _flag),
-    "preemptEarmarks": ("preempt_earmarks", _flag),
     "oldestFirst": ("oldest_first", _flag),
 }
 """Fields of ``migration``: the field of MachinePolicy, and the check."""

@@ -9,6 +9,9 @@ from typing import Any, Final
 import msgspec
 
 from fairway.api.pod_affinity import NodeAffinity, TopologySpreadConstraint
+from fairway.machines.policy import PolicyError
+from fairway.machines.settings import machine_settings
+from fairway.plugins.pods.vm_scaling import NAME as MACHINES
 from fairway.scheduling.configuration import (
     KNOWN,
     NEAR,
@@ -124,6 +127,8 @@ class DecodedArgs:
 
 def decode_args(given: PluginArgs) -> DecodedArgs:
     """Check the arguments of a built-in plugin, and rename them to its keyword arguments. Others are not changed."""
+    if given.name == MACHINES:
+        return _check_machines(given)
     kind = _KINDS.get(given.name)
     if kind is None:
         return DecodedArgs(args=given.args)
@@ -153,6 +158,15 @@ def decode_args(given: PluginArgs) -> DecodedArgs:
             if name in ignored
         ),
     )
+
+
+def _check_machines(given: PluginArgs) -> DecodedArgs:
+    args = _without_nulls(given.args)
+    try:
+        machine_settings(args)
+    except PolicyError as error:
+        return DecodedArgs(args={}, problems=(Problem(path=(*given.path, "args"), message=str(error)),))
+    return DecodedArgs(args=args)
 
 
 def _check_spread(args: Any, path: Steps) -> list[Problem]:

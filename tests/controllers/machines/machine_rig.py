@@ -25,7 +25,8 @@ from fairway.api.virtual_machine import (
 )
 from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.leadership import ALONE
-from fairway.controllers.machines.controller import MachineOptions, MachinesController
+from fairway.controllers.machines.controller import MachinesController
+from fairway.controllers.machines.machine_options import MachineOptions
 from fairway.controllers.machines.permit_metrics import PermitMetrics
 from fairway.controllers.machines.virtual_machines import VirtualMachines
 from fairway.engine.ledger import HostAccount
@@ -57,6 +58,11 @@ class MortalClient(Client):
     """The write, counted from 1, and whether the hub still carries it out."""
     writes = 0
     dead: asyncio.Event
+
+    async def __aenter__(self) -> "MortalClient":
+        self.dead = asyncio.Event()
+        await super().__aenter__()
+        return self
 
     async def _write(self, send: Callable[[], Any]) -> Any:
         if self.dead.is_set():
@@ -276,7 +282,7 @@ class MachineRig:
         """Run the machines controller."""
         meters = Meters()
         async with MortalClient(self.connection, field_manager="fairway") as client:
-            client.kill_at, client.dead = kill_at, asyncio.Event()
+            client.kill_at = kill_at
             recorder = Recorder(HubEvents(self.client), component="fairway", api=Api.EVENTS)
             async with recorder:
                 controller = MachinesController(
@@ -308,14 +314,11 @@ class MachineRig:
 
     async def clear(self) -> None:
         """Delete everything, so that the next test finds an empty hub."""
-        for resource, informer in (
-            (VIRTUAL_MACHINE_MIGRATIONS, self.migrations),
-            (VIRTUAL_MACHINES, self.machines),
-            (PODS, self.pods),
-        ):
+        informers: tuple[Informer[Any], ...] = (self.migrations, self.machines, self.pods)
+        for informer in informers:
             for namespace, name in list(informer.store):
                 with suppress(NotFound):
-                    await self.client.delete(resource, name, namespace=namespace)
+                    await self.client.delete(informer.resource, name, namespace=namespace)
         await self.until(lambda: not (self.migrations.store or self.machines.store or self.pods.store))
         for node in (await self.client.list(NODES)).items:
             await self.client.delete(NODES, node.metadata.name)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 import click
 
 if TYPE_CHECKING:
+    from fairway.cli.options.permits import PermitListening
     from fairway.controllers.serving.address import Address
 
 HEALTH: Final = ":8081"
@@ -20,7 +21,7 @@ POD_VARIABLE: Final = "KUBERNETES_SERVICE_HOST"
 """Kubernetes sets it in every container."""
 
 HALF_A_PAIR: Final = "--tls-cert and --tls-key require each other"
-NOTHING_TO_PROTECT: Final = "--tls-cert requires --debug-address"
+NOTHING_TO_PROTECT: Final = "--tls-cert requires --debug-address or --permit-address"
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -34,6 +35,7 @@ class Listening:
     debug: "Address | None" = None
     certificate: Path | None = None
     key: Path | None = None
+    permits: "PermitListening | None" = None
 
 
 def address(text: "str | Address | None") -> "Address | None":
@@ -53,7 +55,10 @@ def in_a_pod() -> bool:
 
 
 def serving_options(command: _Command) -> _Command:
-    """Add the three addresses, `--tls-cert` and `--tls-key`, passed together as `listening`."""
+    """Add the three addresses, `--tls-cert` and `--tls-key`, passed together as `listening`.
+
+    Options of the permit server, if the command has them, are a part of it.
+    """
 
     @wraps(command)
     def gathered(
@@ -63,11 +68,12 @@ def serving_options(command: _Command) -> _Command:
         debug_address: "Address | None",
         tls_cert: Path | None,
         tls_key: Path | None,
+        permits: "PermitListening | None" = None,
         **options: Any,
     ) -> Any:
         if (tls_cert is None) != (tls_key is None):
             raise click.UsageError(HALF_A_PAIR)
-        if tls_cert is not None and debug_address is None:
+        if tls_cert is not None and debug_address is None and permits is None:
             raise click.UsageError(NOTHING_TO_PROTECT)
         listening = Listening(
             health=health_address,
@@ -75,6 +81,7 @@ def serving_options(command: _Command) -> _Command:
             debug=debug_address,
             certificate=tls_cert,
             key=tls_key,
+            permits=permits,
         )
         return command(*arguments, listening=listening, **options)
 
@@ -86,7 +93,8 @@ def serving_options(command: _Command) -> _Command:
             "--tls-cert",
             type=file,
             metavar="FILE",
-            help="Certificate of the debug endpoint, reloaded when it changes.  [default: self-signed]",
+            help="Certificate of the debug endpoint and of the permit server, reloaded when it changes.  "
+            "[default: self-signed]",
         ),
         address_option(
             "--debug-address", DEBUG, "Serve OCM's debug endpoint over TLS to users who may get placements"

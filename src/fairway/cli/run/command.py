@@ -8,6 +8,7 @@ import click
 
 from fairway.cli.client.session import HubChoice, hub_options
 from fairway.cli.options.logs import log_options
+from fairway.cli.options.permits import permit_options
 from fairway.cli.options.scheduler import load_pod_scheduling, load_scheduling, scheduler_option
 from fairway.cli.options.serving import Listening, serving_options
 from fairway.cli.run.config import configured
@@ -50,6 +51,8 @@ Examples:
   fairway run --controllers=+recovery --config recovery.yaml
   fairway run --scheduler-config scheduler.yaml   decide placements with other profiles and plugins
   fairway run --controllers machines              schedule pods with schedulerName: fairway
+  fairway run --controllers machines --permit-address :10299
+                                                  grant growth to virtual machines, too
   fairway run --shadow --metrics-address :8080    only compare with the decisions of OCM's controller
   fairway run --shard 0/3 --controllers placement one of three processes that share the placements
   fairway run --log-format json --health-address :8081
@@ -121,6 +124,7 @@ hub is unreachable.
     help="Add clusters without a cluster set to the set `default`.",
 )
 @log_options(level="info")
+@permit_options
 @serving_options
 @hub_options
 def run(

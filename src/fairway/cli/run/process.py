@@ -4,7 +4,8 @@ import asyncio
 import errno
 import logging
 import socket
-from contextlib import AsyncExitStack, suppress
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Final
 
 from fairway.cli import signals
@@ -12,6 +13,7 @@ from fairway.cli.client.session import HubChoice, hub_errors
 from fairway.cli.errors import BadInputError, NegativeAnswerError
 from fairway.cli.options.serving import Listening, in_a_pod
 from fairway.controllers.kinds import NAMESPACES
+from fairway.controllers.machines.permit_server import PermitServer, serving_permits
 from fairway.controllers.manager import FIELD_MANAGER, Manager, running
 from fairway.controllers.placement.ocm_detection import OcmControllerRunning
 from fairway.controllers.placement.shadow import Shadow
@@ -25,19 +27,21 @@ from fairway.controllers.serving import (
 )
 from fairway.controllers.settings import Settings
 from fairway.kube import AlreadyExists, Client, Connection, Forbidden
+from fairway.machines.policy import PolicyError
 from fairway.observe import traces
 from fairway.observe.meters import Meters
 
 log: Final = logging.getLogger(__name__)
 
 BUSY: Final = (
-    "a port is in use ({reason}); set other ones with --health-address, --metrics-address and "
-    "--debug-address, or off"
+    "a port is in use ({reason}); set other ones with --health-address, --metrics-address, --debug-address and "
+    "--permit-address, or off"
 )
 NOT_HERE: Final = "cannot listen: {reason}; use addresses of this machine, or off"
 
 STARTED: Final = "started %s on hub %s"
 SHADOWING: Final = "placement (shadow)"
+NOTHING_TO_PERMIT: Final = "permit server disabled: the machines controller is not enabled"
 NOTHING_TO_DEBUG: Final = "debug endpoint disabled: the placement controller is not enabled"
 COMPARED: Final = "compared %d placements, %d differ"
 STOPPING: Final = "stopping"
@@ -54,7 +58,7 @@ def serve(hub: HubChoice, settings: Settings, listening: Listening) -> None:
             asyncio.run(_serve(connection, settings, listening))
     except OcmControllerRunning as found:
         raise NegativeAnswerError(str(found)) from None
-    except CertificateError as error:
+    except (CertificateError, PolicyError) as error:
         raise BadInputError(str(error)) from None
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
@@ -95,6 +99,7 @@ async def _work(connection: Connection, settings: Settings, listening: Listening
             ready=manager.unready,
             expose=lambda: _exposed(manager),
         ) as ports,
+        _permitting(manager, asking, listening),
         serving_locally(connection.server, manager.placement),
     ):
         stack.callback(_log_summary, manager)
@@ -122,10 +127,36 @@ def _debug(manager: Manager, client: Client, listening: Listening) -> DebugServe
     if manager.placement is None:
         log.info(NOTHING_TO_DEBUG)
         return None
-    files = None
-    if listening.certificate is not None and listening.key is not None:
-        files = CertificateFiles(certificate=listening.certificate, key=listening.key)
-    return DebugServer(address=listening.debug, client=client, inspector=manager.placement, files=files)
+    return DebugServer(
+        address=listening.debug, client=client, inspector=manager.placement, files=_files(listening)
+    )
+
+
+def _files(listening: Listening) -> CertificateFiles | None:
+    if listening.certificate is None or listening.key is None:
+        return None
+    return CertificateFiles(certificate=listening.certificate, key=listening.key)
+
+
+@asynccontextmanager
+async def _permitting(manager: Manager, client: Client, listening: Listening) -> AsyncIterator[None]:
+    """Serve permits while the block runs, if the machines controller does."""
+    permits, machines = listening.permits, manager.machines
+    if permits is None or machines is None:
+        if permits is not None:
+            log.info(NOTHING_TO_PERMIT)
+        yield
+        return
+    server = PermitServer(
+        address=permits.address,
+        client=client,
+        files=_files(listening),
+        client_ca=permits.client_ca,
+        audiences=permits.audiences,
+        cluster_wide=permits.cluster_wide,
+    )
+    async with serving_permits(server, machines.ask, observe=machines.replied):
+        yield
 
 
 def _exposed(manager: Manager) -> bytes:

@@ -124,5 +124,5 @@ def _node_of_certificate(certificate: Mapping[str, Any]) -> Agent:
     name = names[0] if len(names) == 1 else ""
     node = name.removeprefix(NODE_USER)
     if not name.startswith(NODE_USER) or not node or NODE_GROUP not in groups:
-        raise AgentRefused(403, NOT_A_NODE.format(name=name or "nobody", user=NODE_USER, group=NODE_GROUP))
+        raise AgentRefused(403, NOT_A_NODE.format(name=name or "no user", user=NODE_USER, group=NODE_GROUP))
     return Agent(name, node)

@@ -18,8 +18,8 @@ from fairway.controllers.kinds import NAMESPACES, Namespace
 from fairway.controllers.leadership import Leadership
 from fairway.controllers.machines.hub_access import PodAccess
 from fairway.controllers.machines.kinds import BUDGETS, CLAIMS, VOLUMES
+from fairway.controllers.machines.machine_options import MachineOptions
 from fairway.controllers.machines.machine_writer import MachineWriter
-from fairway.controllers.machines.permit_metrics import PermitMetrics
 from fairway.controllers.machines.pod_scheduling import Extension, PodScheduling
 from fairway.controllers.machines.pod_status import PodReporter
 from fairway.controllers.machines.preemption import PREFIX
@@ -29,7 +29,6 @@ from fairway.kube import SYSTEM_CLOCK, Added, Batch, Client, Clock, Deleted, Inf
 from fairway.kube.fence import Lost
 from fairway.kube.resource import NODES, PODS, VIRTUAL_MACHINE_MIGRATIONS, VIRTUAL_MACHINES
 from fairway.machines.permit_protocol import UNAVAILABLE, Permit, PermitError, PermitRequest
-from fairway.machines.settings import MachineSettings
 from fairway.nodes import NodeFleet
 from fairway.observe.meters import Meters
 from fairway.scheduling import Scheduling
@@ -37,15 +36,6 @@ from fairway.scheduling import Scheduling
 WORKERS: Final = 8
 """Concurrent writes of conditions."""
 NOT_LEADING: Final = "another process leads, or none yet; ask again"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MachineOptions:
-    """For hubs with virtual machines."""
-
-    settings: MachineSettings
-    recorder: Recorder
-    metrics: PermitMetrics
 
 
 @dataclass(kw_only=True)
@@ -138,6 +128,11 @@ class MachinesController(Reconciler):
         if term is None or term.machines is None:
             raise PermitError(UNAVAILABLE, NOT_LEADING)
         return await term.machines.ask(request, node)
+
+    def replied(self, status: int, seconds: float) -> None:
+        """Count a reply to an agent."""
+        if self._options is not None:
+            self._options.metrics.replied(status, seconds)
 
     async def reconcile(self, key: Key, leadership: Leadership) -> None:
         """Write the status of a pod, or evict it."""

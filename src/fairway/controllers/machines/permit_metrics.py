@@ -6,8 +6,9 @@ from typing import Final
 from prometheus_client import Counter, Gauge, Histogram
 
 from fairway.machines.migration import Phase
-from fairway.machines.state import MachineState
-from fairway.observe.meters import Definition, Meters
+from fairway.machines.relief import CAPACITY_NEEDED
+from fairway.machines.state import EARMARK_EXPIRED, MachineState
+from fairway.observe.meters import REACTION_BUCKETS, Definition, Meters
 
 REQUESTS: Final = Definition(
     name="fairway_machines_permit_requests_total",
@@ -19,19 +20,18 @@ REQUEST_SECONDS: Final = Definition(
     name="fairway_machines_permit_request_duration_seconds",
     type="histogram",
     meaning="Time from a request of an agent to the reply; the permit is written by then.",
-    labels=(),
+    buckets=REACTION_BUCKETS,
 )
 WAIT_SECONDS: Final = Definition(
     name="fairway_machines_denied_duration_seconds",
     type="histogram",
     meaning="Time from the first denial of a machine's demand until all of it was granted or withdrawn.",
-    labels=(),
+    buckets=(0.05, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1800.0),
 )
 DENIED: Final = Definition(
     name="fairway_machines_denied",
     type="gauge",
     meaning="Machines with demand that is denied now.",
-    labels=(),
 )
 MIGRATIONS: Final = Definition(
     name="fairway_machines_migrations",
@@ -48,13 +48,11 @@ ENDED: Final = Definition(
 ALERTS: Final = Definition(
     name="fairway_machines_alerts_total",
     type="counter",
-    meaning="Alerts by reason: CapacityNeeded, EarmarkExpired, EarmarkPreempted, EarmarkKept.",
+    meaning="Alerts by reason: CapacityNeeded, EarmarkExpired.",
     labels=("reason",),
 )
 MACHINE_DEFINITIONS: Final = (REQUESTS, REQUEST_SECONDS, WAIT_SECONDS, DENIED, MIGRATIONS, ENDED, ALERTS)
 
-_FAST: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
-_SLOW: Final = (0.05, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1800.0)
 _OUTCOMES: Final = (Phase.CLEANED, Phase.CANCELLED, Phase.FAILED)
 
 
@@ -63,15 +61,19 @@ class PermitMetrics:
         registry = meters.registry
         self._requests = Counter(REQUESTS.name, REQUESTS.meaning, REQUESTS.labels, registry=registry)
         self._seconds = Histogram(
-            REQUEST_SECONDS.name, REQUEST_SECONDS.meaning, registry=registry, buckets=_FAST
+            REQUEST_SECONDS.name, REQUEST_SECONDS.meaning, registry=registry, buckets=REQUEST_SECONDS.buckets
         )
-        self._waits = Histogram(WAIT_SECONDS.name, WAIT_SECONDS.meaning, registry=registry, buckets=_SLOW)
+        self._waits = Histogram(
+            WAIT_SECONDS.name, WAIT_SECONDS.meaning, registry=registry, buckets=WAIT_SECONDS.buckets
+        )
         self._denied = Gauge(DENIED.name, DENIED.meaning, registry=registry)
         self._migrations = Gauge(MIGRATIONS.name, MIGRATIONS.meaning, MIGRATIONS.labels, registry=registry)
         self._ended = Counter(ENDED.name, ENDED.meaning, ENDED.labels, registry=registry)
         self._alerts = Counter(ALERTS.name, ALERTS.meaning, ALERTS.labels, registry=registry)
         for outcome in _OUTCOMES:
             self._ended.labels(outcome.value)
+        for reason in (CAPACITY_NEEDED, EARMARK_EXPIRED):
+            self._alerts.labels(reason)
 
     def replied(self, status: int, seconds: float) -> None:
         self._requests.labels(str(status)).inc()

@@ -1,7 +1,9 @@
-"""Permissions of the machines controller."""
+"""Permissions of the machines controller. Those of virtual machines matter only on hubs that serve them."""
 
 from typing import Final
 
+from fairway.api.virtual_machine import NEON_GROUP
+from fairway.controllers.serving import RULES as REVIEWS
 from fairway.kube.rbac import Rule
 
 RULES: Final = (
@@ -14,5 +16,13 @@ RULES: Final = (
     Rule(groups=("",), resources=("pods/binding",), verbs=("create",)),
     Rule(groups=("",), resources=("pods/status",), verbs=("patch",)),
     Rule(groups=("policy",), resources=("poddisruptionbudgets",), verbs=("list", "watch")),
+    Rule(groups=(NEON_GROUP,), resources=("virtualmachines",), verbs=("get", "list", "patch", "watch")),
+    Rule(
+        groups=(NEON_GROUP,),
+        resources=("virtualmachinemigrations",),
+        verbs=("create", "delete", "get", "list", "patch", "watch"),
+    ),
+    # Agents of virtual machines prove who they are with tokens.
+    *REVIEWS,
     Rule(groups=("events.k8s.io",), resources=("events",), verbs=("create", "patch")),
 )
