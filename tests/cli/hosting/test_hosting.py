@@ -59,20 +59,25 @@ def test_capacity_as_json_has_slots_by_size(capsys: Capture) -> None:
     assert (first["headroomPercent"], first["limitedBy"]) == (20, "hostedclusters")
 
 
-def shared_with_placement(folder: Path) -> tuple[Path]:
+def shared_with_placement(folder: Path, *, debits: str) -> tuple[Path]:
     """The hosts, as a hub shows them, and a Placement that has just selected host-1."""
     documents = list(yaml.safe_load_all((EXAMPLE / "hosts.yaml").read_text(encoding="utf-8")))
     for each in documents:
         if each["kind"] == "AddOnPlacementScore":
             each["metadata"]["resourceVersion"] = "10"
     cluster = "cluster.open-cluster-management.io"
-    annotations = {"fairway.dev/score-debits": "hosted-clusters-score/hostedClustersCount=+1"}
+    annotations = {"fairway.dev/score-debits": debits} if debits else {}
+    by_count = {
+        "type": "AddOn",
+        "addOn": {"resourceName": "hosted-clusters-score", "scoreName": "hostedClustersCount"},
+    }
+    ranking = {"mode": "Exact", "configurations": [{"scoreCoordinate": by_count, "weight": -1}]}
     documents.append(
         {
             "apiVersion": f"{cluster}/v1beta1",
             "kind": "Placement",
             "metadata": {"name": "web", "namespace": "clusters", "annotations": annotations},
-            "spec": {},
+            "spec": {"prioritizerPolicy": ranking},
         }
     )
     documents.append(
@@ -95,7 +100,7 @@ def shared_with_placement(folder: Path) -> tuple[Path]:
 
 
 def test_capacity_names_the_placements_that_reserve_room(tmp_path: Path, capsys: Capture) -> None:
-    files = shared_with_placement(tmp_path)
+    files = shared_with_placement(tmp_path, debits="hosted-clusters-score/hostedClustersCount=+1")
     assert hosting("capacity", files=files) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].split()[:5] == ["host-1", "Count", "4", "1", "0"]
@@ -103,6 +108,23 @@ def test_capacity_names_the_placements_that_reserve_room(tmp_path: Path, capsys:
     assert hosting("capacity", "-o", "json", files=files) == 0
     first = json.loads(capsys.readouterr().out)[0]
     assert (first["reserved"], first["placements"]) == (1, ["clusters/web"])
+
+
+def test_capacity_includes_score_debits_of_the_profile(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "hub").mkdir()
+    files = shared_with_placement(tmp_path / "hub", debits="")
+    debits = {"hosted-clusters-score/hostedClustersCount": 1}
+    configuration = {
+        "apiVersion": "fairway.dev/v1alpha1",
+        "kind": "SchedulerConfiguration",
+        "profiles": [{"pluginConfig": [{"name": "PrioritizerPolicy", "args": {"debits": debits}}]}],
+    }
+    file = tmp_path / "scheduler.yaml"
+    file.write_text(yaml.safe_dump(configuration))
+    assert hosting("capacity", files=files) == 0
+    assert "reserved by" not in capsys.readouterr().out
+    assert hosting("capacity", "--scheduler-config", str(file), files=files) == 0
+    assert "host-1: 1 reserved by placement clusters/web" in capsys.readouterr().out
 
 
 def test_place_shows_hosts_and_what_would_fit(capsys: Capture) -> None:

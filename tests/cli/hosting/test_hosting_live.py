@@ -65,7 +65,10 @@ def test_explain_of_a_request_without_scores_names_its_host(hub: HubAddress, cap
         "hostedclusterrequest.v1alpha1.placement.fairway.dev a -n team-a",
     ],
 )
-def test_explain_of_any_kind_forwards_requests(hub: HubAddress, words: str, capsys: Capture) -> None:
+def test_explain_of_any_kind_forwards_requests(
+    hub: HubAddress, words: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAIRWAY_SCHEDULER_CONFIG", "of-the-controllers.yaml")
     assert hosting(hub, "explain", "team-a/a") == 0
     expected = capsys.readouterr()
     assert run(["explain", *words.split(), "--kubeconfig", str(hub.kubeconfig)]) == 0

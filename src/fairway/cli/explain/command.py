@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+from click.core import ParameterSource
 
 from fairway.cli.client.session import HubChoice
 from fairway.cli.completion import complete
@@ -31,6 +32,17 @@ OF_PLACEMENTS: Final = (
 )
 REQUESTS: Final = ("hostedclusterrequest", "hostedclusterrequests")
 REQUEST_GROUP: Final = re.compile(r"(?:\.v\d+(?:(?:alpha|beta)\d+)?)?\.placement\.fairway\.dev")
+UNUSED: Final = {
+    "files": "-f",
+    "with_hub": "--hub",
+    "cluster": "--cluster",
+    "now": "--now",
+    "alone": "--alone",
+    "everything": "--all",
+    "watch": "--watch",
+    "scheduler_config": "--scheduler-config",
+}
+"""Options by parameter that do not apply to HostedClusterRequests."""
 WATCH_WHAT: Final = "--watch requires a hub; with -f, add --hub"
 WATCH_NOW: Final = "--watch and --now exclude each other"
 
@@ -169,17 +181,10 @@ def explain(
     """Explain why a placement selects these clusters, and why not the others."""
     request = _request_name(kind, name, where)
     if request is not None:
-        given_options = {
-            "-f": files,
-            "--hub": with_hub,
-            "--cluster": cluster,
-            "--now": now,
-            "--alone": alone,
-            "--all": everything,
-            "--watch": watch,
-            "--scheduler-config": scheduler_config,
-        }
-        if refused := [option for option, value in given_options.items() if value]:
+        source = click.get_current_context().get_parameter_source
+        # The environment may name the configuration for all commands.
+        refused = [option for key, option in UNUSED.items() if source(key) is ParameterSource.COMMANDLINE]
+        if refused:
             raise click.UsageError(OF_PLACEMENTS.format(options=", ".join(refused)))
         from fairway.cli.hosting.request import explain_request
 

@@ -6,6 +6,7 @@ Of these, only `rebalance --apply` writes.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -13,6 +14,7 @@ import click
 from fairway.cli.client.session import HubChoice, talk
 from fairway.cli.errors import EXIT_NO, EXIT_OK, BadInputError, NegativeAnswerError
 from fairway.cli.options.input import Input, input_options, load_input, moment
+from fairway.cli.options.scheduler import load_scheduling, scheduler_option
 from fairway.cli.output import OutputFormat, emit, output_option, say
 
 if TYPE_CHECKING:
@@ -72,15 +74,17 @@ class _Loaded:
 _now: Final = click.option("--now", type=moment, metavar="TIME", help="Decide at this time.  [default: now]")
 
 
-def _load(now: datetime | None, **inputs: Any) -> _Loaded:
+def _load(now: datetime | None, *, scheduler_config: Path | None, **inputs: Any) -> _Loaded:
     from fairway.api.hosted_request import HostedClusterRequest
     from fairway.cli.client.objects import HOSTING
     from fairway.fleet.instant import to_micros
     from fairway.hosting import HostingState
+    from fairway.placement.debits import debits_of
 
     given = load_input(resources=HOSTING, **inputs)
     micros = to_micros(now or datetime.now(UTC))
-    state = HostingState()
+    profile = load_scheduling(scheduler_config, beside_pods=True).placement
+    state = HostingState(debits=debits_of(profile))
     objects = [each.object for each in given.objects]
     state.load(objects, now=micros)
     if not state.facts:
@@ -104,6 +108,7 @@ dimension.
 """,
 )
 @_now
+@scheduler_option
 @output_option
 @input_options
 def capacity(output: OutputFormat, now: datetime | None, **inputs: Any) -> int:
@@ -175,6 +180,7 @@ Exit status: 0 all fit, 1 at least one does not, 2 bad input.
 """,
 )
 @_now
+@scheduler_option
 @output_option
 @input_options
 def place(output: OutputFormat, now: datetime | None, **inputs: Any) -> int:
@@ -239,6 +245,7 @@ Nothing is written. Exit status: 0 everything fits elsewhere, 1 it does not, 2 b
 )
 @click.argument("host")
 @_now
+@scheduler_option
 @output_option
 @input_options
 def drain(host: str, output: OutputFormat, now: datetime | None, **inputs: Any) -> int:
@@ -281,6 +288,7 @@ Exit status: 0 within policy, or the plan leads there; 1 no plan does, or the pl
 )
 @click.option("--apply", "approved", metavar="HASH", help="Approve the plan with this hash.")
 @_now
+@scheduler_option
 @output_option
 @input_options
 def rebalance(
