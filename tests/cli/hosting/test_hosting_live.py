@@ -9,9 +9,13 @@ import pytest
 from cli.hosting.test_hosting import EXAMPLE, NOW, resident
 from cli.live_hub import act, fill
 from fairway.api.hosted_request import HostedClusterRequest
+from fairway.api.placement import PlacementSpec
+from fairway.api.selector import LabelSelector
 from fairway.cli.main import run
 from fairway.hosting.workload import MOVE_PLAN, MOVE_TO
 from fairway.kube import HOSTED_CLUSTER_REQUESTS, MANAGED_CLUSTERS, Client
+from fairway.plugins.score_debits import SCORE_DEBITS
+from fairway.testing import builders
 from fairway.testing.hub import HubAddress, hub_in_thread
 
 Capture = pytest.CaptureFixture[str]
@@ -73,6 +77,27 @@ def test_explain_of_any_kind_forwards_requests(
     expected = capsys.readouterr()
     assert run(["explain", *words.split(), "--kubeconfig", str(hub.kubeconfig)]) == 0
     assert capsys.readouterr() == expected
+
+
+def test_explanation_of_a_placement_names_requests_that_change_the_score(
+    hub: HubAddress, capsys: Capture
+) -> None:
+    by_count = builders.addon("hostedClustersCount", -1, resource="hosted-clusters-score")
+    spec = PlacementSpec(numberOfClusters=1, prioritizerPolicy=builders.policy(by_count, mode="Exact"))
+    debits = {SCORE_DEBITS: "hosted-clusters-score/hostedClustersCount=+1"}
+    fill(
+        hub.kubeconfig,
+        builders.cluster_set("global", selector=LabelSelector()),
+        builders.binding("global"),
+        builders.placement("web", spec=spec, annotations=debits),
+    )
+    explain = ["explain", "placement", "ns1/web", "--cluster", "host-1", *NOW]
+    assert run([*explain, "--kubeconfig", str(hub.kubeconfig)]) == 0
+    told = capsys.readouterr().out
+    assert (
+        "published 4; HostedClusterRequests team-a/a, team-a/b since then, expected to change it by +2"
+        in told
+    )
 
 
 @pytest.mark.parametrize("verb", ["explain", "delete"])
