@@ -39,23 +39,33 @@ class Memory:
 
         A workload whose spec changed must not be equal to the one before.
         """
-        key = (workload.namespace, workload.name)
-        memo = self._memos.get(key)
-        if memo is not None:
-            if memo.profile is profile and memo.workload == workload:
-                followed = follow_memo(memo, snapshot, workload, now=now)
-                if followed is not None:
-                    self.followed += 1
-                    self._memos.move_to_end(key)
-                    self._count(memo)
-                    return followed
-            self._drop(key)
+        followed = self.follow(snapshot, workload, profile, now=now)
+        if followed is not None:
+            return followed
         outcome = cycle.run(snapshot, workload, profile, now=now)
         memo = make_memo(outcome)
         if memo is not None and memo.size <= self._limit:
-            self._memos[key] = memo
+            self._memos[workload.namespace, workload.name] = memo
             self._count(memo)
         return outcome
+
+    def follow(
+        self, snapshot: Snapshot[Any], workload: CycleWorkload, profile: Profile, *, now: Micros
+    ) -> Outcome | None:
+        """Return the outcome of an incremental cycle; None if a full one is needed."""
+        key = (workload.namespace, workload.name)
+        memo = self._memos.get(key)
+        if memo is None:
+            return None
+        if memo.profile is profile and memo.workload == workload:
+            followed = follow_memo(memo, snapshot, workload, now=now)
+            if followed is not None:
+                self.followed += 1
+                self._memos.move_to_end(key)
+                self._count(memo)
+                return followed
+        self._drop(key)
+        return None
 
     def feasible(self, namespace: str, name: str) -> "FeasibleRows":
         """Return the rows that are feasible for a workload at the time of asking."""

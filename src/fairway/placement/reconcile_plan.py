@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Final
 
 from msgspec import structs
@@ -74,7 +75,12 @@ class ReconcilePlan:
 
 def rate_of(placement: Placement) -> timedelta:
     """How long recorded scores are not updated."""
-    match = _RATE.fullmatch(placement.spec.scoreRateLimit)
+    return _parse_rate(placement.spec.scoreRateLimit)
+
+
+@lru_cache(maxsize=256)
+def _parse_rate(text: str) -> timedelta:
+    match = _RATE.fullmatch(text)
     if match is None:
         return _DEFAULT_RATE
     return timedelta(seconds=int(match[1]) * _SECONDS[match[2]])

@@ -168,6 +168,10 @@ class PlacementPredicates:
         )
 
 
+def has_expressions(workload: PlacementWorkload) -> bool:
+    return bool(workload.derive(PlacementPredicates).expressions)
+
+
 class Predicate(Timeless):
     name = NAME
 

@@ -87,6 +87,18 @@ async def test_a_score_wakes_those_who_read_it(manager: Manager, fleet: HubFleet
 
 
 @pytest.mark.usefixtures("two")
+async def test_a_score_that_changes_no_decision_wakes_nobody(manager: Manager, fleet: HubFleet) -> None:
+    """Once it is known when the recorded scores are to be written again."""
+    await fleet.after(manager, ADD_ON_PLACEMENT_SCORES, await fleet.score("a", {"cpu": 2}))
+    async with waking(fleet, manager, 0):
+        await fleet.after(manager, ADD_ON_PLACEMENT_SCORES, await fleet.score("a", {"cpu": 3}))
+        await fleet.after(manager, ADD_ON_PLACEMENT_SCORES, await fleet.score("b", {"cpu": 2}))
+    async with waking(fleet, manager, 1):
+        await fleet.after(manager, ADD_ON_PLACEMENT_SCORES, await fleet.score("b", {"cpu": 4}))
+    assert fleet.chosen("fastest") == ["b"]
+
+
+@pytest.mark.usefixtures("two")
 async def test_what_nobody_reads_wakes_nobody(manager: Manager, fleet: HubFleet) -> None:
     before, written = await fleet.versions(), writes(manager)
     ready = Condition(type="ManagedClusterJoined", status="True", reason="Joined", message="")

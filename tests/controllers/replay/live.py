@@ -1,7 +1,7 @@
 """The placement controller, driven one reconcile at a time."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any, Final
@@ -38,7 +38,7 @@ class Fed(PlacementQueue):
 
     def wake(self, owners: Iterable[Owner], *, trigger: str) -> None: ...
 
-    def change(self, event: Event) -> None: ...
+    def change(self, event: Event, *, is_unaffected: Callable[[Owner], bool] | None = None) -> None: ...
 
     def settle(self, owner: Owner, dependencies: Dependencies, *, after: float | None) -> None:
         self.delays += [] if after is None else [after]

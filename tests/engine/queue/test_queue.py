@@ -342,6 +342,25 @@ def test_settled_workload_is_tried_again_when_its_decision_may_change() -> None:
     assert state(queue) is State.ACTIVE, "replayed"
 
 
+def test_settled_workload_that_an_event_leaves_unaffected_is_not_woken() -> None:
+    depends = Dependencies(columns={LABEL: Direction.ANY})
+    queue = queue_of(workload("a"), workload("b"), workload("c"))
+    for _ in range(2):
+        name = popped(queue)
+        assert name is not None
+        queue.settle(key(name), depends, now=0)
+    asked: list[str] = []
+
+    def is_unaffected(each: WorkloadKey) -> bool:
+        asked.append(each.name)
+        return each.name == "a"
+
+    woken = queue.on_event(RELABELLED, now=1, is_unaffected=is_unaffected)
+    assert [each.name for each in woken] == ["b"]
+    assert asked == ["a", "b"], "c is active"
+    assert (state(queue, "a"), state(queue, "b")) == (State.SETTLED, State.ACTIVE)
+
+
 @dataclass
 class Gate:
     name: str = "Gate"

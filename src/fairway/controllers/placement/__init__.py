@@ -9,7 +9,7 @@ Everything up to ``steps`` is computation without I/O; only ``writer`` talks to 
 ``committer`` runs the plugins from Reserve on, if a profile has any, before a session begins and around its writes.
 ``unobserved_writes`` reconciles our own writes with the watch, ``decision_cache`` holds the decisions. ``slow_lane``
 evaluates expensive CEL expressions in slices, ``shard`` selects namespaces, ``shadow`` compares with another controller
-without writing.
+without writing. ``settled`` tells which placements a change leaves as they are.
 
 Words: a *page* is one PlacementDecision of at most 100 clusters; an *owner* is a placement's (namespace, name).
 """

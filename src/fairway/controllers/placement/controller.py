@@ -150,6 +150,9 @@ class PlacementController(Controller):
                 task = group.create_task(self.write(session, leadership))
                 # A task that is cancelled before it started does not run its ``finally``.
                 task.add_done_callback(partial(self._abandon, session))
+                # The first request is sent while the next placement is decided.
+                await asyncio.sleep(0)
+                began = self.clock.monotonic()
 
     def _abandon(self, session: WriteSession, _task: object) -> None:
         if session.close():

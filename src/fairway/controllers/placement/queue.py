@@ -7,7 +7,7 @@ ended.
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from fairway.api.meta import format_time
@@ -69,6 +69,9 @@ class PlacementQueue:
     def now(self) -> Micros:
         return int(self._clock.monotonic() * SECOND)
 
+    def wall(self) -> datetime:
+        return self._clock.wall()
+
     @property
     def busy(self) -> bool:
         """Whether a placement is ready or being tried."""
@@ -94,9 +97,10 @@ class PlacementQueue:
         self._queue.activate(keys, now=self.now(), trigger=trigger)
         self._woke(keys)
 
-    def change(self, event: Event) -> None:
-        """Wake the placements that depend on what changed."""
-        woken = self._queue.on_event(event, now=self.now())
+    def change(self, event: Event, *, is_unaffected: Callable[[Owner], bool] | None = None) -> None:
+        """Wake the placements that depend on what changed, except settled ones that are unaffected."""
+        check = None if is_unaffected is None else _named(is_unaffected)
+        woken = self._queue.on_event(event, now=self.now(), is_unaffected=check)
         if woken:
             self._woke(woken)
 
@@ -229,6 +233,10 @@ class PlacementQueue:
     def _settled(self) -> None:
         if not self.busy:
             self._idle.set()
+
+
+def _named(is_unaffected: Callable[[Owner], bool]) -> Callable[[WorkloadKey], bool]:
+    return lambda key: is_unaffected((key.namespace, key.name))
 
 
 def _key(owner: Owner) -> WorkloadKey:

@@ -12,6 +12,7 @@ from datetime import datetime
 from fairway.api.placement import Placement
 from fairway.engine.dependencies import Dependencies
 from fairway.engine.fault import Fault
+from fairway.fleet.instant import Micros
 from fairway.plugins.placement_workload import PlacementWorkload
 
 
@@ -40,6 +41,8 @@ class PlacementRecord:
     """What the last decision depends on."""
     settled: frozenset[str] | None = None
     """The clusters that were selected when the hub was last found, or made, up to date; None if it may not be."""
+    until: Micros | None = None
+    """When it was to be decided again, even if nothing changes, when it was settled."""
     externally_modified: bool = False
     """Whether another client changed the status or a decision since the last decision."""
     repairing: bool = False

@@ -133,6 +133,7 @@ class WriteSession:
     def _settle(self) -> None:
         """The hub has all of the plan."""
         self._record.waits_for_status = None
+        self._record.until = self.plan.until
         if self.plan.pages is None:
             return
         if not self._record.externally_modified:

@@ -17,13 +17,14 @@ from typing import Any, Final, cast
 
 from fairway.api.decision import PlacementDecision
 from fairway.api.meta import ObjectMeta
-from fairway.api.placement import SORT_BY_SCORE, Placement
+from fairway.api.placement import Placement
 from fairway.clusters import Fleet, cells, objects
 from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.placement.decision_cache import DecisionCache, placement_of
 from fairway.controllers.placement.queue import DISTURBED, LISTED, Owner, PlacementQueue
 from fairway.controllers.placement.record import PlacementRecord
 from fairway.controllers.placement.session import WriteSession
+from fairway.controllers.placement.settled import LimitedCheck, settled_until
 from fairway.controllers.placement.shard import Shard
 from fairway.controllers.placement.unobserved_writes import UnobservedWrites, is_newer, is_same_version
 from fairway.engine import cycle
@@ -57,9 +58,10 @@ from fairway.placement import default_profile, verdict
 from fairway.placement.commits import is_committed
 from fairway.placement.debits import debits_of, rebuild_debits
 from fairway.placement.dependencies import dependencies_of
-from fairway.placement.reconcile_plan import ReconcilePlan, due_of, make_plan, stamp_due_of
+from fairway.placement.reconcile_plan import ReconcilePlan, due_of, make_plan
 from fairway.placement.selection import host_key, selection_of
 from fairway.plugins.placement_workload import PlacementWorkload
+from fairway.plugins.predicate import has_expressions
 from fairway.plugins.work_budget import Paused
 
 log: Final = logging.getLogger(__name__)
@@ -70,6 +72,10 @@ CHANGED: Final = "{kind} {name} changed"
 """What wakes placements, in explanations."""
 _OF_DECISIONS: Final = frozenset({cells.DECISIONS[0], cells.OWN_DECISIONS, cells.DEBIT, cells.PROMISED[0]})
 """Kinds of columns that decisions and HostedClusterRequests change."""
+SCORE_KINDS: Final = (ADD_ON_PLACEMENT_SCORES.kind, MANAGED_CLUSTER_SCORES.kind)
+FEW_SCORES: Final = 8
+"""Scores of one batch for which placements are checked before they are queued. After more, each placement is decided
+once for all of them."""
 BULK_SCORES: Final = 1000
 """Scores of one list from which they are loaded at once."""
 
@@ -134,10 +140,11 @@ class PlacementState:
             objects.load(self.fleet, (each.object for each in batch.changes if isinstance(each, Added)))
             self._queue.change(LISTED)
             return
+        few = kind in SCORE_KINDS and len(batch.changes) <= FEW_SCORES
         for each in batch.changes:
             update = objects.delete if isinstance(each, Deleted) else objects.upsert
             thing = _new(each)
-            self._tell(kind, thing.metadata, update(self.fleet, thing))
+            self._tell(kind, thing.metadata, update(self.fleet, thing), check=few)
 
     def _is_initial(self, kind: str, batch: Batch[Any]) -> bool:
         """Whether a list fills the fleet, so that loading it at once is faster than following single changes."""
@@ -264,7 +271,8 @@ class PlacementState:
             record.disturb(externally_modified=externally_modified)
             self._queue.wake((owner,), trigger=DISTURBED)
 
-    def _tell(self, kind: str, meta: ObjectMeta, change: Change) -> None:
+    def _tell(self, kind: str, meta: ObjectMeta, change: Change, *, check: bool = False) -> None:
+        """``check``: whether to check first which placements are affected."""
         if change is NOTHING:
             return
         self._meters.cells(kind=kind, count=len(change.columns))
@@ -276,7 +284,8 @@ class PlacementState:
                 label=CHANGED.format(kind=kind, name=name),
                 hosts=frozenset() if decided else frozenset(change.rows),
                 columns=change.columns,
-            )
+            ),
+            is_unaffected=LimitedCheck(self._is_unaffected) if check else None,
         )
 
     def rebuild_debits(self, *, now: datetime) -> None:
@@ -329,21 +338,10 @@ class PlacementState:
         if not on:
             feasible = self._memory.feasible(*owner)
             record.dependencies = dependencies_of(outcome, placement, feasible=feasible)
+        if on and not self._commits and (until := settled_until(record, outcome, now=now)) is not None:
+            return ReconcilePlan(placement=placement, pages=None, until=until)
         last = record.last_recorded
         due = due_of(placement, last=last, now=now)
-        refresh = due is None
-        until = min(outcome.until, NEVER_CHANGES if due is None else due)
-        if (
-            on
-            and not refresh
-            and not self._commits
-            and not outcome.status.aborts
-            and _as_before(record, outcome)
-        ):
-            stamp_due = stamp_due_of(placement, last=last, now=now)
-            if stamp_due is not None or last == placement.status.lastScoreUpdateTime:
-                until = until if stamp_due is None else min(until, stamp_due)
-                return ReconcilePlan(placement=placement, pages=None, until=until)
         if record.externally_modified:
             record.externally_modified = False
             record.repairing = True
@@ -352,14 +350,36 @@ class PlacementState:
             placement,
             named=self._decisions.named(owner[0]),
             own=self._decisions.own(owner),
-            refresh=refresh or record.repairing,
+            refresh=due is None or record.repairing,
             last=last,
             now=now,
-            until=until,
+            until=min(outcome.until, NEVER_CHANGES if due is None else due),
         )
         if self._commits and plan.pages is not None:
             plan = replace(plan, selection=selection_of(outcome, workload, pages=plan.pages))
         return replace(plan, faults=faults) if (faults := record.report_faults(outcome.faults)) else plan
+
+    def _is_unaffected(self, owner: Owner) -> bool:
+        """Return whether a settled placement stays as it is, without the cost of deciding it: most changes of a score
+        change no decision."""
+        record = self.records.get(owner)
+        if self._commits or record is None or not record.settled or record.workload.idle:
+            return False
+        if has_expressions(record.workload):
+            return False
+        now = self._queue.wall()
+        began = time.perf_counter()
+        try:
+            outcome = self._memory.follow(
+                self.fleet.snapshot(), record.workload, self.profile, now=to_micros(now)
+            )
+        except Exception:
+            return False  # deciding it fails in the same way, and reports it
+        if outcome is None:
+            return False
+        self._meters.cycle(seconds=time.perf_counter() - began, followed=True)
+        until = settled_until(record, outcome, now=now)
+        return until is not None and record.until is not None and until >= record.until
 
     def work_of(self, owner: Owner) -> int:
         """Work of CEL expressions in the last decision."""
@@ -454,20 +474,6 @@ def _guarded(handler: Callable[[Batch[Any]], None]) -> Callable[[Batch[Any]], No
 
 def _new(change: Any) -> Any:
     return change.new if isinstance(change, Updated) else change.object
-
-
-def _as_before(record: PlacementRecord, outcome: Outcome) -> bool:
-    """Whether only scores can differ: the same clusters, and no groups that depend on anything else."""
-    spec = record.placement.spec
-    groups = spec.decisionStrategy.groupStrategy
-    # In order of score the best clusters form groups, whose members may change.
-    ranked = spec.sortBy == SORT_BY_SCORE and groups.clustersPerDecisionGroup is not None
-    return (
-        bool(record.settled)
-        and not groups.decisionGroups
-        and not ranked
-        and record.settled == frozenset(outcome.selected)
-    )
 
 
 def _asks_otherwise(old: Placement, new: Placement) -> bool:

@@ -290,10 +290,14 @@ class SchedulingQueue:
         if self._passes_gates(entry):
             self._back_off(entry, State.ERROR_BACKOFF, FAILED)
 
-    def on_event(self, event: Event, *, now: Micros) -> list[WorkloadKey]:
+    def on_event(
+        self, event: Event, *, now: Micros, is_unaffected: Callable[[WorkloadKey], bool] | None = None
+    ) -> list[WorkloadKey]:
         """Wake the workloads that the event concerns, and record it for those in flight.
 
-        Return the woken ones, and those that are tried again once they are settled.
+        Return the woken ones, and those that are tried again once they are settled. ``is_unaffected`` is called for
+        settled workloads: it returns whether another attempt would settle them in the same way, until the same deadline
+        or a later one. Then they are not woken.
         """
         self._tick(now)
         self._in_flight.record(event)
@@ -303,6 +307,8 @@ class SchedulingQueue:
             if entry.key == event.excluded:
                 continue
             if entry.state in WAITS_FOR_EVENT:
+                if is_unaffected is not None and entry.state is State.SETTLED and is_unaffected(entry.key):
+                    continue
                 self._wake(entry, event.label, at_once=_helps_pending(entry, event))
                 if entry.state not in WAITS_FOR_EVENT:
                     woken.append(entry.key)
