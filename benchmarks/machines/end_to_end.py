@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -81,6 +81,8 @@ class Figures:
     """Seconds from the start of the process to the first binding."""
     cpu: float
     """Seconds of CPU of the scheduler, from its start until it is idle."""
+    hub_cpu: float
+    """Seconds of CPU of the hub meanwhile."""
     resident: int
     """Largest memory of the scheduler in bytes."""
     most: int
@@ -153,12 +155,14 @@ async def measure(
     name, start = CONTENDERS[contender]
     with tempfile.TemporaryDirectory(prefix="fairway-bench-") as folder:
         async with (
-            running_hub(hub, Path(folder)) as (kubeconfig, _),
+            running_hub(hub, Path(folder)) as (kubeconfig, pids),
             Client.from_kubeconfig(kubeconfig) as client,
         ):
             note(f"creating {nodes:,} nodes and {pods:,} pods")
             await prepare(client, scenario, nodes=nodes, pods=pods, scheduler=name)
-            return await run(client, start, kubeconfig=kubeconfig, folder=Path(folder), pods=pods)
+            return await run(
+                client, start, kubeconfig=kubeconfig, folder=Path(folder), pods=pods, hub=tuple(pids.values())
+            )
 
 
 async def prepare(client: Client, scenario: Scenario, *, nodes: int, pods: int, scheduler: str) -> None:
@@ -184,14 +188,16 @@ async def prepare(client: Client, scenario: Scenario, *, nodes: int, pods: int, 
     await rate(CREATORS, pods, add_pod)
 
 
-async def run(client: Client, start: Start, *, kubeconfig: Path, folder: Path, pods: int) -> Figures:
-    """Start the scheduler on a prepared hub, and wait until all pods are bound."""
+async def run(
+    client: Client, start: Start, *, kubeconfig: Path, folder: Path, pods: int, hub: Sequence[int] = ()
+) -> Figures:
+    """Start the scheduler on a prepared hub, whose processes are ``hub``, and wait until all pods are bound."""
     bindings = Bindings(pods)
     informer = Informer(client, SEEN_PODS)
     informer.subscribe(bindings.handle)
     async with informer:
         await informer.synced.wait()
-        began = time.monotonic()
+        began, hub_began = time.monotonic(), sum(map(cpu_seconds, hub))
         async with start(kubeconfig, folder) as process:
             ended = asyncio.create_task(_end_of(process))
             waited = {asyncio.create_task(bindings.complete.wait()), ended}
@@ -201,6 +207,7 @@ async def run(client: Client, start: Start, *, kubeconfig: Path, folder: Path, p
             if not bindings.complete.is_set():
                 raise RuntimeError(f"{len(bindings.nodes)} of {pods} pods were bound\n{process.tail()}")
             cpu = await _idle_cpu(process.pid)
+            hub_cpu = sum(map(cpu_seconds, hub)) - hub_began
             _, most_memory = memory(process.pid)
             events = await _events(client)
     return Figures(
@@ -208,6 +215,7 @@ async def run(client: Client, start: Start, *, kubeconfig: Path, folder: Path, p
         rate=(pods - 1) / max(bindings.last - bindings.first, 1e-9),
         first=bindings.first - began,
         cpu=cpu,
+        hub_cpu=hub_cpu,
         resident=most_memory,
         most=max(Counter(bindings.nodes.values()).values()),
         events=events,

@@ -54,12 +54,16 @@ async def test_machines_benchmark_binds_one_pod_to_each_node(
 
 
 def test_machines_benchmark_shows_ratios_to_kube_scheduler() -> None:
-    other = Figures(pods=1000, rate=100.0, first=1.0, cpu=4.0, resident=200_000_000, most=1, events=1000)
-    ours = Figures(pods=1000, rate=250.0, first=2.0, cpu=1.0, resident=100_000_000, most=1, events=1000)
+    other = Figures(
+        pods=1000, rate=100.0, first=1.0, cpu=4.0, hub_cpu=8.0, resident=200_000_000, most=1, events=1000
+    )
+    ours = Figures(
+        pods=1000, rate=250.0, first=2.0, cpu=1.0, hub_cpu=6.0, resident=100_000_000, most=1, events=1000
+    )
     shown = benchmark.compare(
         {"pods alike": {KUBE_SCHEDULER: [other], FAIRWAY: [ours]}}, nodes=10, hub="real"
     )
     assert [line.split() for line in shown.splitlines()[2:]] == [
-        ["kube-scheduler", "100", "4.00", "200", "1.0"],
-        ["fairway", "250", "2.50x", "1.00", "0.25x", "100", "2.0"],
+        ["kube-scheduler", "100", "4.00", "8.00", "200", "1.0"],
+        ["fairway", "250", "2.50x", "1.00", "0.25x", "6.00", "100", "2.0"],
     ]
