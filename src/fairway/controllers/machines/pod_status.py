@@ -50,7 +50,7 @@ class PendingStatus:
             condition = {**_NEVER_PROBED, **structs.asdict(self.condition)}
             if old is None or old.status != self.condition.status:
                 condition["lastTransitionTime"] = now
-            found["conditions"] = [condition]
+            found["conditions"] = [condition | observed_generation(pod)]
         if self.node is not None and self.node != pod.status.nominatedNodeName:
             found["nominatedNodeName"] = self.node or None
         return found
@@ -139,6 +139,12 @@ class PodReporter:
 
 def truncate(note: str) -> str:
     return note if len(note) <= LONGEST_NOTE else f"{note[: LONGEST_NOTE - len(CUT)]}{CUT}"
+
+
+def observed_generation(pod: Pod) -> dict[str, Any]:
+    """Return the field of a condition about this version of a pod; older API servers have no generations of pods."""
+    generation = pod.metadata.generation
+    return {"observedGeneration": generation} if generation else {}
 
 
 def condition_of(pod: Pod) -> PodCondition | None:

@@ -14,7 +14,7 @@ from fairway.api.event import NORMAL
 from fairway.api.meta import TRUE, format_time
 from fairway.api.pod import Pod
 from fairway.controllers.machines.hub_access import PodAccess
-from fairway.controllers.machines.pod_status import PodReporter
+from fairway.controllers.machines.pod_status import PodReporter, observed_generation
 from fairway.controllers.reconciler import Key
 from fairway.controllers.scheduling_loop import SchedulingLoop
 from fairway.engine.commit.instructions import Nominate
@@ -100,6 +100,7 @@ class Preemptor:
             "reason": PREEMPTED,
             "message": ACCOMMODATES.format(scheduler=preemptor.spec.schedulerName),
             "lastTransitionTime": format_time(self._clock.wall()),
+            **observed_generation(victim),
         }
         with suppress(Conflict, NotFound):  # deleted or recreated meanwhile
             if not _is_target(victim):

@@ -1,0 +1,119 @@
+"""`fairway run --controllers machines` schedules pods on a real hub, beside kube-scheduler, with nodes that kwok runs.
+
+The sizes keep the tier fast. With FAIRWAY_PODS=5000 the first test has 5,000 pods on 1,250 nodes.
+"""
+
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+
+from kube.pod_cluster import CPUS, DEFAULT, FAIRWAY, PodCluster, PodSpace, pod_cluster, pod_space
+from rigs.kubernetes import Tools, background
+
+PODS = int(os.environ.get("FAIRWAY_PODS", "160"))
+OWN = frozenset(
+    {"eventTime", "involvedObject", "message", "metadata", "reportingComponent", "reportingInstance"}
+)
+"""Fields of an event that name the pod, the scheduler or the time."""
+
+pytestmark = pytest.mark.kube
+
+
+@pytest.fixture(scope="module")
+def cluster(kube_tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PodCluster]:
+    with background(pod_cluster(kube_tools, tmp_path_factory.mktemp("pods"))) as made:
+        yield made
+
+
+@pytest.fixture
+async def space(cluster: PodCluster, request: pytest.FixtureRequest) -> AsyncIterator[PodSpace]:
+    name = request.node.name.removeprefix("test_").replace("_", "-")[:60]
+    async with pod_space(cluster, name) as made:
+        yield made
+
+
+def names(prefix: str, count: int) -> list[str]:
+    return [f"{prefix}-{number}" for number in range(count)]
+
+
+def condition(pod: dict[str, Any]) -> dict[str, Any]:
+    (found,) = (each for each in pod["status"]["conditions"] if each["type"] == "PodScheduled")
+    return dict(found)
+
+
+async def test_pods_fill_the_room_that_kube_scheduler_leaves(space: PodSpace) -> None:
+    await space.add_nodes(*names("full", PODS // CPUS))
+    theirs, ours = names("theirs", PODS // 4), names("ours", PODS - PODS // 4)
+    await space.add_pods(theirs, scheduler=DEFAULT)
+    await space.until(lambda: len(space.nodes) == len(theirs))
+    await space.add_pods(ours)
+    await space.until(lambda: len(space.nodes) == PODS)
+    assert space.overcommitted() == {}
+    await space.until(lambda: all(each.status.phase == "Running" for each in space.pods.values()))
+
+
+async def test_unschedulable_pod_has_the_condition_and_event_of_kube_scheduler(space: PodSpace) -> None:
+    await space.add_nodes("small-0", "small-1")
+    for name, scheduler in (("theirs", DEFAULT), ("ours", FAIRWAY)):
+        await space.add_pods([name], scheduler=scheduler, cpu="5")
+    theirs, ours = [(await space.events(name, "FailedScheduling"))[0] for name in ("theirs", "ours")]
+    assert {key: value for key, value in ours.items() if key not in OWN} == {
+        key: value for key, value in theirs.items() if key not in OWN
+    }
+    assert ours["message"] == theirs["message"]
+    assert (ours["reportingComponent"], ours["involvedObject"].keys()) == (
+        FAIRWAY,
+        theirs["involvedObject"].keys(),
+    )
+    await space.until(lambda: all(each.status.conditions for each in space.pods.values()))
+    seen = [condition(await space.read(name)) for name in ("theirs", "ours")]
+    for each in seen:
+        assert each.pop("lastTransitionTime")
+    assert seen[0] == seen[1]
+
+
+async def test_scheduled_event_is_that_of_kube_scheduler(space: PodSpace) -> None:
+    await space.add_nodes("event-0")
+    await space.add_pods(["theirs"], scheduler=DEFAULT)
+    await space.add_pods(["ours"])
+    theirs, ours = [(await space.events(name, "Scheduled"))[0] for name in ("theirs", "ours")]
+    assert {key: value for key, value in ours.items() if key not in OWN} == {
+        key: value for key, value in theirs.items() if key not in OWN
+    }
+    assert ours["message"] == theirs["message"].replace("/theirs ", "/ours ")
+
+
+async def test_preemption_spares_pods_with_a_disruption_budget(space: PodSpace) -> None:
+    await space.add_nodes("protected-0")
+    await space.add_pods(names("protected", 2), cpu="2", labels={"app": "protected"})
+    await space.until(lambda: len(space.nodes) == 2)
+    await space.add_nodes("exposed-0")
+    await space.add_pods(names("exposed", 2), cpu="2", labels={"app": "exposed"})
+    await space.until(lambda: len(space.nodes) == 4)
+    budget = {
+        "metadata": {"name": "protected"},
+        "spec": {"minAvailable": 2, "selector": {"matchLabels": {"app": "protected"}}},
+    }
+    budgets = f"/apis/policy/v1/namespaces/{space.name}/poddisruptionbudgets"
+    await space.client.request("POST", budgets, body=budget)
+    priority = {"metadata": {"name": "urgent"}, "value": 1000}
+    await space.client.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body=priority)
+    await space.add_pods(["urgent"], cpu="4", priority="urgent")
+    await space.until(lambda: "urgent" in space.nodes)
+    assert space.nodes == {"urgent": "exposed-0", "protected-0": "protected-0", "protected-1": "protected-0"}
+    assert not any(each.terminating for each in space.pods.values())
+    (event,) = await space.events("exposed-0", "Preempted")
+    assert event["message"].startswith("Preempted by pod ")
+
+
+async def test_killed_scheduler_continues_after_its_restart(cluster: PodCluster, space: PodSpace) -> None:
+    await space.add_nodes(*names("crash", 16))
+    await space.add_pods(names("pod", 16 * CPUS))
+    await space.until(lambda: bool(space.nodes))
+    os.kill(cluster.fairway.pid, signal.SIGKILL)
+    await cluster.fairway.restart(grace=0)
+    await space.until(lambda: len(space.nodes) == 16 * CPUS)
+    assert space.overcommitted() == {}
