@@ -11,7 +11,7 @@ import pytest
 from engine.toys import Refuse, fleet_of
 from fairway.api.cluster import ManagedCluster
 from fairway.clusters import Fleet
-from fairway.engine.commit.instructions import Bound, RunBind
+from fairway.engine.commit.instructions import Bound, Returned, RunBind
 from fairway.engine.dependencies import Event, event_of
 from fairway.engine.points import NOMINATION, CommitContext, Context, Nomination
 from fairway.engine.profile import Profile, assemble
@@ -276,9 +276,10 @@ def test_gates_and_queue_sort_are_those_of_the_profiles() -> None:
 def test_cycle_that_raises_fails_its_workload_only_and_is_reported() -> None:
     it = scheduled(Refuse(say=lambda _: 1 / 0))  # type: ignore[arg-type,return-value]
     it.scheduler.put(workload("w"), now=NOW)
-    assert it.step() == []
+    (returned,) = it.step()
     words = "plugin default at cycle raised ZeroDivisionError: division by zero"
     assert (it.state("w"), it.reasons("w")) == (State.ERROR_BACKOFF, (words,))
+    assert returned == Returned(returned.key, error=words)
     assert [str(each) for each in it.scheduler.take_faults()] == [words]
     assert it.scheduler.take_faults() == []
 

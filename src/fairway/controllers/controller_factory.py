@@ -16,6 +16,7 @@ from fairway.controllers.bridge import BridgeController
 from fairway.controllers.clustersets import ClusterSetController
 from fairway.controllers.hosting import HostingController
 from fairway.controllers.machines import MachinesController
+from fairway.controllers.machines.kinds import POD_GROUPS
 from fairway.controllers.machines.machine_options import MachineOptions, settings_of
 from fairway.controllers.machines.permit_metrics import PermitMetrics
 from fairway.controllers.placement import PlacementController
@@ -61,6 +62,7 @@ from fairway.kube.events import Api, Sink
 from fairway.kube.resource import VIRTUAL_MACHINES
 from fairway.observe.meters import Meters
 from fairway.placement.debits import debits_of
+from fairway.plugins.pods.coscheduling import Coscheduling
 from fairway.scheduling import POD_DEFAULTS, Scheduling, Supervisor, load
 
 log: Final = logging.getLogger(__name__)
@@ -88,6 +90,7 @@ MACHINES_REPORTER: Final = "fairway-machines"
 WITHOUT_MACHINES: Final = "the hub does not serve %s: only pods are scheduled"
 WITHOUT_CALCULATORS: Final = "the hub does not serve %s: prioritizers that use it find no score"
 NOT_WATCHED: Final = "score debits do not include %s, which cannot be listed: %s"
+WITHOUT_GROUPS: Final = "the hub does not serve %s: pods that name a pod group are not scheduled"
 NOTHING_TO_DO: Final = "the hub does not serve %s: controller %s is not started"
 
 
@@ -98,6 +101,7 @@ class ControllerFactory:
         self._settings, self._client, self._meters, self._clock = settings, client, meters, clock
         self._limiter = WriteLimiter()
         self._calculators = False
+        self._groups = False
         self._requests = False
         self._has_virtual_machines = False
         events = HubEvents(client)
@@ -139,6 +143,12 @@ class ControllerFactory:
             self._has_virtual_machines = await self._serves(VIRTUAL_MACHINES)
             if not self._has_virtual_machines:
                 log.info(WITHOUT_MACHINES, VIRTUAL_MACHINES)
+        if self._pods is not None and any(
+            Coscheduling.name in each.plugins() for each in self._pods.resolved
+        ):
+            self._groups = await self._serves(POD_GROUPS)
+            if not self._groups:
+                log.warning(WITHOUT_GROUPS, POD_GROUPS)
         wanted = {name for name in enabled if await self._has_work(name)}
         return {name: make() for name, make in self._makers().items() if name in wanted}
 
@@ -224,6 +234,7 @@ class ControllerFactory:
             scheduling=self._pods,
             recorders=self._of_pods,
             machines=self._machine_options(self._pods) if self._has_virtual_machines else None,
+            groups=self._groups,
             clock=self._clock,
         )
 

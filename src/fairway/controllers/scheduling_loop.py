@@ -51,6 +51,7 @@ class SchedulingLoop:
 
     ``on_outcome`` gets the outcome of each cycle, ``on_bound`` each bound workload, ``on_returned`` each workload that
     a commit or a failed cycle gave back, with the reasons, and ``on_nominated`` what a PostFilter plugin plans.
+    ``settle`` is called after each step, for plugins that decide about several workloads at once.
     """
 
     def __init__(
@@ -63,12 +64,14 @@ class SchedulingLoop:
         on_bound: Callable[[WorkloadKey, tuple[HostKey, ...]], None] = lambda _key, _hosts: None,
         on_returned: Callable[[Returned], None] = lambda _: None,
         on_nominated: Callable[[Nominate], None] = lambda _: None,
+        settle: Callable[[Micros], list[ForCaller]] | None = None,
         clock: Clock = SYSTEM_CLOCK,
         at_once: int = AT_ONCE,
     ) -> None:
         self._scheduler, self._snapshot, self._read_back = scheduler, snapshot, read_back
         self._on_outcome, self._on_bound = on_outcome, on_bound
         self._on_returned, self._on_nominated = on_returned, on_nominated
+        self._settle = settle
         self._clock = clock
         self._slots = asyncio.Semaphore(at_once)
         self._wake = asyncio.Event()
@@ -141,6 +144,8 @@ class SchedulingLoop:
         began = self._clock.monotonic()
         self._waiting += self._scheduler.advance(now=self._now())
         while True:
+            if self._settle is not None:
+                self._waiting += self._settle(self._now())
             waiting, self._waiting = self._waiting, []
             for each in waiting:
                 self._carry_out(each, group, leadership)

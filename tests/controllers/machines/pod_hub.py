@@ -7,7 +7,7 @@ deleted ones. A controller can be killed at a write, or run beside another sched
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -22,8 +22,8 @@ from fairway.api.pod import Pod
 from fairway.controllers.kinds import NAMESPACES
 from fairway.controllers.leadership import ALONE, Leadership
 from fairway.controllers.machines import MachinesController
-from fairway.controllers.machines.kinds import BUDGETS, CLAIMS, VOLUMES
-from fairway.kube import Conflict, NotFound, Patch, Recorder
+from fairway.controllers.machines.kinds import BUDGETS, CLAIMS, POD_GROUPS, VOLUMES
+from fairway.kube import Conflict, NotFound, Patch, Recorder, TransportError
 from fairway.kube.resource import NODES, PODS
 from fairway.observe.meters import Meters
 from fairway.scheduling import POD_DEFAULTS, Scheduling, Supervisor, Watchdog, load
@@ -76,6 +76,8 @@ class PodHub(FakeHub):
         """The write at which the controller dies, counted from 1, and whether the hub still carries it out."""
         self.lose_reply_at: int | None = None
         """The write whose reply is lost, counted from 1."""
+        self.before_binding: Callable[[Call], None] = lambda _: None
+        """Called with each binding; may change objects, or raise in place of the hub."""
         self.dead = False
         self.sent = 0
         self.instant_deletion = True
@@ -149,9 +151,11 @@ class PodHub(FakeHub):
                         self.answer(call)
                 self.notify()
                 await asyncio.Future()
+            if call.subresource == "binding":
+                self.before_binding(call)
             if self.sent == self.lose_reply_at:
                 await super()._send(call)
-                raise ConnectionResetError("the reply was lost")
+                raise TransportError("the reply was lost")
         return await super()._send(call)
 
     def revive(self) -> None:
@@ -223,6 +227,10 @@ class PodHub(FakeHub):
         }
         self.put(BUDGETS, document, namespace=NAMESPACE)
 
+    def group(self, name: str, *, members: int, timeout: int = 60) -> None:
+        spec = {"minMember": members, "scheduleTimeoutSeconds": timeout}
+        self.put(POD_GROUPS, {"metadata": {"name": name}, "spec": spec}, namespace=NAMESPACE)
+
     def has(self, name: str, *, namespace: str = NAMESPACE) -> bool:
         return (PODS.plural, namespace, name) in self.documents
 
@@ -233,6 +241,10 @@ class PodHub(FakeHub):
         return (
             self.find(name, namespace=namespace).spec.nodeName if self.has(name, namespace=namespace) else ""
         )
+
+    async def bound(self, name: str) -> None:
+        """Wait until a pod has a node."""
+        await self.until(lambda: self.place(name) != "")
 
     def condition(self, name: str, type_: str = "PodScheduled") -> tuple[str, str, str]:
         """Return status, reason and message."""
@@ -281,9 +293,10 @@ async def scheduling(
         meters=meters or Meters(),
         scheduling=found,
         recorders=dict.fromkeys(found.specs, cast("Recorder", events)),
+        groups=True,
         clock=LoopClock(),
     )
-    for resource in (NODES, PODS, NAMESPACES, CLAIMS, VOLUMES, BUDGETS):
+    for resource in (NODES, PODS, NAMESPACES, CLAIMS, VOLUMES, BUDGETS, POD_GROUPS):
         hub.of(resource)
     controller.watch(hub.informers)
     work = asyncio.create_task(controller.run(leadership))

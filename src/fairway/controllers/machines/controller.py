@@ -12,12 +12,13 @@ from fairway.api.node import Node
 from fairway.api.persistent_volume import PersistentVolume, PersistentVolumeClaim
 from fairway.api.pod import Pod
 from fairway.api.pod_disruption_budget import PodDisruptionBudget
+from fairway.api.pod_group import PodGroup
 from fairway.api.virtual_machine import VirtualMachine, VirtualMachineMigration
 from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.kinds import NAMESPACES, Namespace
 from fairway.controllers.leadership import Leadership
 from fairway.controllers.machines.hub_access import PodAccess
-from fairway.controllers.machines.kinds import BUDGETS, CLAIMS, VOLUMES
+from fairway.controllers.machines.kinds import BUDGETS, CLAIMS, POD_GROUPS, VOLUMES
 from fairway.controllers.machines.machine_options import MachineOptions
 from fairway.controllers.machines.machine_writer import MachineWriter
 from fairway.controllers.machines.pod_scheduling import Extension, PodScheduling
@@ -50,7 +51,8 @@ class Term:
 class MachinesController(Reconciler):
     """``scheduling`` has the profiles, ``recorders`` one recorder for each of them.
 
-    ``machines`` is None on a hub that does not serve virtual machines: only pods are scheduled.
+    ``groups`` is whether the hub serves PodGroups. ``machines`` is None on a hub that does not serve virtual machines:
+    only pods are scheduled.
     """
 
     name: ClassVar[str] = "machines"
@@ -63,6 +65,7 @@ class MachinesController(Reconciler):
         scheduling: Scheduling,
         recorders: Mapping[str, Recorder],
         machines: MachineOptions | None = None,
+        groups: bool = False,
         workers: int = WORKERS,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
@@ -76,6 +79,8 @@ class MachinesController(Reconciler):
         self._budgets: Informer[PodDisruptionBudget]
         self._machines: Informer[VirtualMachine]
         self._migrations: Informer[VirtualMachineMigration]
+        self._groups: Informer[PodGroup] | None = None
+        self._has_groups = groups
         self._term: Term | None = None
 
     def watch(self, informers: InformerFactory) -> None:
@@ -88,6 +93,9 @@ class MachinesController(Reconciler):
         if self._options is not None:
             self._machines = informers.of(VIRTUAL_MACHINES)
             self._migrations = informers.of(VIRTUAL_MACHINE_MIGRATIONS)
+        if self._has_groups:
+            self._groups = informers.of(POD_GROUPS)
+            self._groups.subscribe(self._groups_changed)
         self._nodes.subscribe(self._nodes_changed)
         self._pods.subscribe(self._pods_changed)
         self._namespaces.subscribe(self._namespaces_changed)
@@ -171,6 +179,8 @@ class MachinesController(Reconciler):
             pods.fleet.upsert_volume(volume)
         for budget in self._budgets.store.values():
             pods.fleet.upsert_budget(budget)
+        for group in () if self._groups is None else self._groups.store.values():
+            pods.upsert_group(group)
         pods.load(self._nodes.store.values(), self._pods.store.values())
         if machines is not None:
             machines.start(preview=pods.preview, wake=pods.loop.on_event)
@@ -262,6 +272,17 @@ class MachinesController(Reconciler):
                     pods.changed(pods.fleet.upsert_volume(new), "PersistentVolume updated")
                 case Deleted(old):
                     pods.changed(pods.fleet.delete_volume(old.metadata.name), "PersistentVolume deleted")
+
+    def _groups_changed(self, batch: Batch[PodGroup]) -> None:
+        if self._term is None:
+            return
+        pods = self._term.pods
+        for change in batch.changes:
+            match change:
+                case Added(new) | Updated(_, new):
+                    pods.upsert_group(new)
+                case Deleted(old):
+                    pods.delete_group(old)
 
     def _budgets_changed(self, batch: Batch[PodDisruptionBudget]) -> None:
         if self._term is None:

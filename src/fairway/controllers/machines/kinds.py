@@ -4,6 +4,7 @@ from typing import Final
 
 from fairway.api.persistent_volume import PersistentVolume, PersistentVolumeClaim
 from fairway.api.pod_disruption_budget import PodDisruptionBudget
+from fairway.api.pod_group import POD_GROUP_API, PodGroup
 from fairway.kube import Resource
 
 CLAIMS: Final = Resource(
@@ -30,3 +31,12 @@ BUDGETS: Final = Resource(
     namespaced=True,
     type=PodDisruptionBudget,
 )
+POD_GROUPS: Final = Resource(
+    group=POD_GROUP_API,
+    version="v1alpha1",
+    plural="podgroups",
+    kind="PodGroup",
+    namespaced=True,
+    type=PodGroup,
+)
+"""Only hubs with the CRD of the Coscheduling plugin serve it."""

@@ -12,16 +12,18 @@ from msgspec import structs
 
 from fairway.api.node import Node
 from fairway.api.pod import Pod, PodStatus
+from fairway.api.pod_group import PodGroup
 from fairway.controllers.leadership import Leadership
 from fairway.controllers.machines.binding import DefaultBinder
 from fairway.controllers.machines.diagnosis import commit_error, fit_error
+from fairway.controllers.machines.gangs import Gangs
 from fairway.controllers.machines.hub_access import PodAccess
 from fairway.controllers.machines.pod_status import SCHEDULER_ERROR, UNSCHEDULABLE, PodReporter
 from fairway.controllers.machines.preemption import Preemptor
 from fairway.controllers.reconciler import Key
 from fairway.controllers.scheduling_loop import SchedulingLoop
 from fairway.engine.commit.instructions import Returned
-from fairway.engine.dependencies import event_of
+from fairway.engine.dependencies import Event, event_of
 from fairway.engine.outcome import Outcome
 from fairway.engine.profile import Enabled, Profile, ProfileSpec, build_profile, plugins_of
 from fairway.engine.queue import Backoff
@@ -86,6 +88,7 @@ class PodScheduling:
             clock=clock,
         )
         profiles = self._profiles(scheduling, extension or Extension())
+        self._gangs = Gangs(profiles)
         self._names = frozenset(profile.name for profile in profiles)
         configuration = scheduling.configuration
         self.scheduler = Scheduler(
@@ -104,6 +107,7 @@ class PodScheduling:
             on_outcome=self._decided,
             on_bound=self._bound,
             on_returned=self._returned,
+            settle=lambda now: self._gangs.settle(self.scheduler, now=now),
             on_nominated=lambda nominate: self.preemptor.carry_out(nominate, self.loop),
             clock=clock,
         )
@@ -157,22 +161,33 @@ class PodScheduling:
             if ours:
                 key = key_of(pod)
                 self._assume.observed(key)
+                self._wake(self._gangs.upsert_pod(pod))
                 self.loop.observed(key, (self._host_named(node),))
             self.changed(change, "pod updated")
         elif ours:
             if pod.terminating or pod.finished:
                 self._nominate(pod, "")
-                self._forget(key_of(pod))
+                self._forget(pod)
             else:
                 # Only a change counts: until it is written, the hub does not show what this scheduler decided.
                 if old is None or old.status.nominatedNodeName != pod.status.nominatedNodeName:
                     self._nominate(pod, pod.status.nominatedNodeName)
-                self.loop.put(queued_pod(pod))
+                self._wake(self._gangs.upsert_pod(pod))
+                self._offer(pod)
+
+    def _offer(self, pod: Pod) -> None:
+        try:
+            workload = queued_pod(pod)
+        except ValueError as error:  # such as a negative request, which kube-apiserver rejects
+            self._forget(pod)
+            self._reporter.failed(key_of(pod), SCHEDULER_ERROR, str(error))
+        else:
+            self.loop.put(workload)
 
     def delete_pod(self, pod: Pod) -> None:
         self._nominate(pod, "")
         if pod.spec.schedulerName in self._names:
-            self._forget(key_of(pod))
+            self._forget(pod)
         self.changed(self.fleet.delete_pod(pod.metadata.namespace, pod.metadata.name), "pod deleted")
 
     def reset_pod(self, pod: Pod) -> None:
@@ -180,17 +195,29 @@ class PodScheduling:
         self.fleet.delete_pod(pod.metadata.namespace, pod.metadata.name)
         self.upsert_pod(pod)
 
+    def upsert_group(self, group: PodGroup) -> None:
+        self._wake(self._gangs.upsert_group(group))
+
+    def delete_group(self, group: PodGroup) -> None:
+        self._wake(self._gangs.delete_group(group))
+
     def changed(self, change: Change, label: str) -> None:
         """Wake the pods that a change of the fleet concerns."""
         if change.columns or change.added:
-            self.loop.on_event(event_of(change, label=label))
+            self._wake(event_of(change, label=label))
+
+    def _wake(self, event: Event | None) -> None:
+        if event is not None:
+            self.loop.on_event(event)
 
     def _nominate(self, pod: Pod, node: str) -> None:
         if node or self.fleet.nominations:
             self.changed(self.fleet.nominate(pod, node), "pod nominated")
 
-    def _forget(self, key: WorkloadKey) -> None:
+    def _forget(self, pod: Pod) -> None:
+        key = key_of(pod)
         self.loop.delete(key)
+        self._wake(self._gangs.delete_pod(pod))
         self._assume.observed(key)
         self._reporter.forget(key)
 

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from fairway.api.pod_group import POD_GROUP_API
 from fairway.api.virtual_machine import NEON_GROUP
 from fairway.controllers.serving import RULES as REVIEWS
 from fairway.kube.rbac import Rule
@@ -24,5 +25,6 @@ RULES: Final = (
     ),
     # Agents of virtual machines prove who they are with tokens.
     *REVIEWS,
+    Rule(groups=(POD_GROUP_API,), resources=("podgroups",), verbs=("list", "watch")),
     Rule(groups=("events.k8s.io",), resources=("events",), verbs=("create", "patch")),
 )
