@@ -68,9 +68,8 @@ class PlacementPromises:
 
     def delete_placement(self, namespace: str, name: str) -> set[str]:
         owner = (namespace, name)
-        if self._resources.pop(owner, None) is None:
-            return set()
         changed = self._clusters(owner)
+        self._resources.pop(owner, None)
         self._forget(owner, changed)
         return changed
 
@@ -85,8 +84,6 @@ class PlacementPromises:
         before = self._clusters(owner)
         self._owner_of[key] = owner
         self._pages.setdefault(owner, {})[meta.name] = decision
-        if owner not in self._resources:
-            return changed
         after = self._clusters(owner)
         self._forget(owner, before - after)
         self._promise(owner, decision, promise_of(decision, since=observed))
@@ -117,12 +114,13 @@ class PlacementPromises:
         }
 
     def _clusters(self, owner: Owner) -> set[str]:
-        pages = self._pages.get(owner, {}).values()
+        """Return the clusters of a Placement that takes part."""
+        pages = self._pages.get(owner, {}).values() if owner in self._resources else ()
         return {each.clusterName for page in pages for each in page.status.decisions}
 
     def _promise(self, owner: Owner, page: PlacementDecision, promise: Promise | None) -> None:
         """A cluster that the Placement had already keeps its promise, also if it moved to another page."""
-        if promise is not None:
+        if promise is not None and owner in self._resources:
             for each in page.status.decisions:
                 self._by_cluster.setdefault(each.clusterName, {}).setdefault(owner, promise)
 
