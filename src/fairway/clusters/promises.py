@@ -10,6 +10,8 @@ A published score lags behind. Two kinds of objects promise a change of it that 
 
 The placement controller changes the scores that later Placements see by both. The hosting controller subtracts both
 from the room of a hosting cluster. Both objects are on the hub, so that a new leader knows the promises of the old one.
+A placement controller does not need the rule for decisions of its own term: each version of a score that it observes
+after a decision ends the debit (``Fleet.upsert_score``).
 """
 
 from dataclasses import dataclass
