@@ -13,22 +13,22 @@ import os
 import hypothesis.strategies as st
 from hypothesis import Phase, example, given, settings
 
+from controllers.steps.committing import COMMITTING_MOVES, CommittingSimulation
 from controllers.steps.simulation import MOVES, OFTEN, Move, Simulation
 
 LENGTH = int(os.environ.get("FAIRWAY_CHAOS", "1"))
 
-moves = st.lists(
-    st.tuples(
-        st.sampled_from([name for name in MOVES for _ in range(OFTEN.get(name, 2))]), st.integers(0, 1 << 20)
-    ),
-    min_size=10,
-    max_size=70,
-)
+NAMES = [name for name in MOVES for _ in range(OFTEN.get(name, 2))]
+
+
+def moves_of(names: list[str]) -> st.SearchStrategy[list[Move]]:
+    move = st.tuples(st.sampled_from(names), st.integers(0, 1 << 20))
+    return st.lists(move, min_size=10, max_size=70)
 
 
 # Explaining a failure takes hypothesis many times longer than finding it.
 @settings(max_examples=100 * LENGTH, phases=[each for each in Phase if each is not Phase.explain])
-@given(moves=moves)
+@given(moves=moves_of(NAMES))
 @example(moves=[("ask", 244334), ("hear_all", 0), ("look", 565801), ("answer", 0), ("restore", 284663)])
 @example(
     moves=[
@@ -43,3 +43,9 @@ moves = st.lists(
 )
 def test_once_it_is_quiet_decisions_are_those_anybody_would_make(moves: list[Move]) -> None:
     Simulation().play(moves)
+
+
+@settings(max_examples=30 * LENGTH, phases=[each for each in Phase if each is not Phase.explain])
+@given(moves=moves_of([*NAMES, *COMMITTING_MOVES]))
+def test_once_it_is_quiet_plugins_hold_what_the_hub_shows(moves: list[Move]) -> None:
+    CommittingSimulation().play(moves)

@@ -16,7 +16,17 @@ import msgspec
 
 from fairway.controllers.informer_factory import InformerFactory
 from fairway.hub.patches import jsonpatch, mergepatch
-from fairway.kube import AlreadyExists, ApiError, Batch, Client, Conflict, NotFound, Patch, Resource
+from fairway.kube import (
+    AlreadyExists,
+    ApiError,
+    Batch,
+    Client,
+    Conflict,
+    Listing,
+    NotFound,
+    Patch,
+    Resource,
+)
 from fairway.kube.codec import EventType, WatchEvent
 from fairway.kube.replica import Replica
 
@@ -143,6 +153,13 @@ class FakeClient:
 
     async def get(self, resource: Resource[Any], name: str, *, namespace: str | None = None) -> Any:
         return await self._send(Call(verb="get", resource=resource, namespace=namespace or "", name=name))
+
+    async def list(
+        self, resource: Resource[Any], *, namespace: str | None = None, labels: str = ""
+    ) -> Listing[Any]:
+        """``labels`` is one requirement of equality."""
+        call = Call(verb="list", resource=resource, namespace=namespace or "", name=labels)
+        return Listing(items=await self._send(call), resource_version="")
 
     async def create(
         self,
@@ -345,6 +362,13 @@ class FakeHub:
 
     def answer(self, call: Call, *, author: str = "") -> Any:
         """Carry a request out. Raises what a client raises."""
+        if call.verb == "list":
+            label, _, value = call.name.partition("=")
+            return tuple(
+                each
+                for (namespace, _), each in self.all(call.resource).items()
+                if namespace == call.namespace and each.metadata.labels.get(label) == value
+            )
         key, old = call.key, self.documents.get(call.key)
         if call.verb == "create":
             if old is not None:

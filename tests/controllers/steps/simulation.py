@@ -30,6 +30,7 @@ from fairway.api.decision import PlacementDecision
 from fairway.api.placement import PLACEMENT_LABEL, Placement
 from fairway.controllers.leadership import ALONE, Leadership
 from fairway.controllers.placement import PlacementController
+from fairway.engine.profile import Profile
 from fairway.engine.queue import State
 from fairway.engine.status import Code
 from fairway.fleet.instant import to_micros
@@ -84,6 +85,7 @@ class Simulation:
             stepwise_client(),
             meters=METERS,
             recorder=cast("Recorder", FakeRecorder()),
+            profile=self.profile(),
             resync=0,
             clock=self.clock,
         )
@@ -112,6 +114,10 @@ class Simulation:
         self.began = self.hub.revision
         self._excuse(*self.hub.all(PLACEMENTS))
 
+    def profile(self) -> Profile | None:
+        """Return the profile of a new process; None for the default one."""
+        return None
+
     def _excuse(self, *keys: Key) -> None:
         self.excused.update(keys)
 
@@ -122,7 +128,7 @@ class Simulation:
         with recorded_errors() as errors:
             for name, number in moves:
                 self.chance = random.Random(number)
-                MOVES[name](self)
+                getattr(self, name)()
             self.come_to_rest()
         assert errors == []
 

@@ -71,7 +71,9 @@ class DecisionBind:
 
 
 class Committer:
-    """``carry_out`` writes the plan of a session."""
+    """``carry_out`` writes the plan of a session. ``sleep`` waits between two attempts to read the hub."""
+
+    sleep: Callable[[float], Awaitable[None]] = staticmethod(asyncio.sleep)
 
     def __init__(
         self,
@@ -227,7 +229,7 @@ class Committer:
                 raise
             except Exception as error:  # as long as this is unknown, nothing can be undone
                 log.warning(NOT_READ_BACK, f"{namespace}/{name}", error)
-                await asyncio.sleep(READ_BACK_BACKOFF.delay(failures))
+                await self.sleep(READ_BACK_BACKOFF.delay(failures))
                 failures += 1
             else:
                 return list(found.items)
