@@ -78,7 +78,7 @@ VERBS: Final[dict[str, Verb]] = {
     "join": Verb("fairway.cli.join.command:join", "Join a cluster to a hub, and run its klusterlet."),
     "lint": Verb("fairway.cli.lint:lint", "Find mistakes in placements."),
     "machines": Verb(
-        "fairway.cli.machines.command:machines", "Simulate virtual machines that grow and move."
+        "fairway.cli.machines.command:machines", "Show virtual machines that grow and move, and explain pods."
     ),
     "place": Verb("fairway.cli.place:place", "Decide placements and print the decisions."),
     "provider": Verb(

@@ -125,7 +125,8 @@ class Simulation:
         room = {host: ledger.grantable(host, machine.key).get("cpu", 0) for host in self._hosts}
         return sorted(self._hosts, key=lambda host: (-room[host], host))
 
-    def run(self) -> Figures:
+    def run(self, *, advance: Callable[[float], None] = lambda _: None) -> Figures:
+        """Play the trace, and call ``advance`` with the seconds that passed."""
         for at, (node, size) in enumerate(self.trace.sizes()):
             key = WorkloadKey("sim", f"machine-{at}", f"uid-{at}")
             vm = f"vm-{at}"
@@ -137,9 +138,12 @@ class Simulation:
             self._send(events.MachineObserved(self._pods[key], demand))
         self._send(events.Loaded())
         for when, machine, size in self.trace.requests():
+            advance((when - self.now) / SECOND)
             self._advance(when)
             self._ask(f"vm-{machine}", size)
-        self._advance(self.trace.minutes * 60 * SECOND)
+        end = self.trace.minutes * 60 * SECOND
+        advance((end - self.now) / SECOND)
+        self._advance(end)
         for vm in list(self._denied):
             self._note_denied(vm, 0)
         return self.figures
@@ -301,5 +305,7 @@ def units_of(size: ResourceList) -> int:
     return -(-size.get("cpu", 0) // UNIT["cpu"])
 
 
-def simulate(trace: Trace, policy: MachinePolicy) -> Figures:
-    return Simulation(trace, policy).run()
+def simulate(
+    trace: Trace, policy: MachinePolicy, *, advance: Callable[[float], None] = lambda _: None
+) -> Figures:
+    return Simulation(trace, policy).run(advance=advance)

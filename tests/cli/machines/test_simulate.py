@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from fairway.cli.machines.chart import draw
-from fairway.cli.machines.command import NOT_WRITTEN
+from fairway.cli.machines.simulate import NOT_WRITTEN
 from fairway.cli.main import run
 
 SMALL = ("machines", "simulate", "--nodes", "4", "--machines", "8", "--minutes", "5")
@@ -32,6 +32,8 @@ def test_json_has_the_figures_of_every_policy(capsys: Capture) -> None:
     assert run([*SMALL, "-o", "json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert {row["policy"]: row["moves"] for row in rows}["no migrations"] == 0
+    assert all(row["secondsToGrant"]["median"] <= row["secondsToGrant"]["p99"] for row in rows)
+    assert all(row["requests"] >= row["denied"] for row in rows)
 
 
 def test_picture_has_a_line_for_every_policy(tmp_path: Path) -> None:

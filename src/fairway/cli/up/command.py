@@ -12,6 +12,9 @@ from fairway.cli.run.options import config_option, controllers_with_hub_option
 from fairway.cli.up.tour import EXAMPLE
 
 MOST_CLUSTERS: Final = 100_000
+MOST_NODES: Final = 5_000
+MOST_MACHINES: Final = 20_000
+VMS_WITHOUT_NODES: Final = "--vms requires --nodes"
 SHARED: Final = ("data", "port", "host", "names", "kubeconfig_out")
 """Options shared with `fairway hub`."""
 
@@ -29,6 +32,7 @@ Examples:
   fairway up --clusters 12                   a synthetic fleet, lost when it stops
   fairway up --clusters 12 --data ./hub      keep the data in a folder
   fairway up --clusters 1000 --period 60 --seed 7
+  fairway up --nodes 3                       nodes with virtual machines that grow and move
   fairway up --controllers=+recovery --config recovery.yaml
   fairway up --data ./hub --port 0 --kubeconfig-out ./kubeconfig
   fairway up --example | fairway apply -f -  the example Placement
@@ -57,6 +61,19 @@ To simulate an outage, stop the agent of a synthetic cluster; start it again wit
     help="Time between two publications of a synthetic cluster's scores.",
 )
 @click.option(
+    "--nodes",
+    type=click.IntRange(0, MOST_NODES),
+    default=0,
+    show_default=True,
+    help="Number of synthetic nodes with 10 CPUs and 40 GiB, for pods and virtual machines. Adds the controller "
+    "machines.",
+)
+@click.option(
+    "--vms",
+    type=click.IntRange(0, MOST_MACHINES),
+    help="Number of virtual machines that grow and shrink.  [default: 4 for each node]",
+)
+@click.option(
     "--example",
     is_flag=True,
     is_eager=True,
@@ -68,7 +85,8 @@ To simulate an outage, stop the agent of a synthetic cluster; start it again wit
     "--demo/--no-demo",
     default=True,
     show_default=True,
-    help="With --clusters and -o table, apply the example Placement, and print its decision and its moves.",
+    help="With -o table, print what happens: with --clusters, apply the example Placement, and print its decision and "
+    "its moves; with --nodes, print the migrations of virtual machines.",
 )
 @controllers_with_hub_option
 @config_option
@@ -84,6 +102,8 @@ def up(
     clusters: int,
     seed: int,
     period: float,
+    nodes: int,
+    vms: int | None,
     demo: bool,
     controllers: frozenset[str],
     config: Path | None,
@@ -97,6 +117,7 @@ def up(
     """
     # Imported here to keep `fairway --help` fast.
     from fairway.api import crds
+    from fairway.api.crd import machine_crds
     from fairway.cli.hub import process
     from fairway.cli.run.config import configured
     from fairway.cli.up import services
@@ -104,9 +125,16 @@ def up(
     from fairway.controllers.settings import Settings as Controllers
     from fairway.hub import Settings
     from fairway.whatif.simulation.creation import SimulationOptions
+    from fairway.whatif.simulation.machines.creation import MachineOptions
 
-    settings = Settings(folder=data, host=host, port=port, names=names, definitions=tuple(crds()))
+    if vms and not nodes:
+        raise click.UsageError(VMS_WITHOUT_NODES)
+    if nodes:
+        controllers |= {MACHINES}
+    definitions = (*crds(), *(machine_crds() if nodes else ()))
+    settings = Settings(folder=data, host=host, port=port, names=names, definitions=definitions)
     options = SimulationOptions(clusters=clusters, seed=seed, period=period)
+    synthetic = MachineOptions(nodes=nodes, machines=vms, seed=seed, period=period / 2)
     machines = MACHINES in controllers
     running = Controllers(
         controllers=controllers,
@@ -121,7 +149,7 @@ def up(
         kubeconfig=kubeconfig_out,
         output=output,
         verbose=verbose,
-        companion=services.companion(options, running, demo=demo and clusters > 0 and output == "table"),
+        companion=services.companion(options, running, machines=synthetic, demo=demo and output == "table"),
     )
 
 

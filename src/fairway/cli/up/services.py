@@ -7,16 +7,19 @@ not wait for the old Lease to expire.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from fairway.cli.errors import CommandError, NegativeAnswerError
 from fairway.cli.hub.process import Announcement, Companion
 from fairway.cli.progress import progress
 from fairway.cli.up.demo import apply_example, apply_request, print_hosting, print_moves
-from fairway.cli.up.tour import demo_steps, fairway_command, steps
+from fairway.cli.up.machines import FLEET as NODES
+from fairway.cli.up.machines import create, print_migrations, running_machines
+from fairway.cli.up.tour import demo_steps, fairway_command, machine_steps, steps
 from fairway.controllers.manager import running
 from fairway.controllers.placement.ocm_detection import OcmControllerRunning
 from fairway.controllers.serving import serving_locally
@@ -25,8 +28,9 @@ from fairway.hub import Hub
 from fairway.kube import Client, KubeError
 from fairway.kube.kubeconfig import load
 from fairway.whatif.simulation.agents import running_agents
-from fairway.whatif.simulation.creation import NAMESPACES, SimulationOptions, create, ensure
-from fairway.whatif.world import Key
+from fairway.whatif.simulation.creation import NAMESPACES, SimulationOptions, ensure
+from fairway.whatif.simulation.creation import create as create_clusters
+from fairway.whatif.simulation.machines.creation import MachineOptions
 
 log: Final = logging.getLogger(__name__)
 
@@ -48,10 +52,12 @@ class FleetNotMade(CommandError):
     """The hub refused a request."""
 
 
-def companion(options: SimulationOptions, settings: Settings, *, demo: bool) -> Companion:
+def companion(
+    options: SimulationOptions, settings: Settings, *, machines: MachineOptions, demo: bool
+) -> Companion:
     """Return the companion of a hub. ``settings`` are those of the controllers.
 
-    ``demo``: apply the example, and print its decision and its moves.
+    ``demo``: apply the example, and print its decision and its moves, and those of virtual machines.
     """
 
     @asynccontextmanager
@@ -61,23 +67,38 @@ def companion(options: SimulationOptions, settings: Settings, *, demo: bool) -> 
             await ensure(client, NAMESPACES, {"metadata": {"name": NAMESPACE}})
             if options.clusters:
                 await _create_fleet(client, options)
+            if machines.nodes:
+                await create(client, machines)
             try:
                 async with (
                     running(connection, settings) as manager,
                     running_agents(client, options) as agents,
                     serving_locally(connection.server, manager.placement),
+                    running_machines(
+                        client, machines, None if manager.machines is None else manager.machines.ask
+                    ),
                 ):
                     await manager.synced()
                     names = sorted(manager.controllers)
-                    over: Callable[[], Awaitable[None]] = manager.over
-                    hosting = demo and HOSTING in names and agents.hosting
-                    if demo and agents.names:
+                    placing = demo and bool(agents.names)
+                    hosting = placing and HOSTING in names and agents.hosting
+                    printing: list[Callable[[], Coroutine[Any, Any, None]]] = []
+                    if placing:
                         if hosting:
                             await apply_request(client)
+                            printing.append(partial(print_hosting, client))
                         key = await apply_example(client)
-                        over = _with_moves(client, key, settings, manager.over, hosting=hosting)
+                        printing.append(partial(print_moves, client, key, profile=settings.profile))
+                    if demo and machines.nodes:
+                        printing.append(partial(print_migrations, client))
                     yield _announcement(
-                        names, len(agents.names), options, demo=demo, hosting=hosting, over=over
+                        names,
+                        len(agents.names),
+                        options,
+                        machines=machines,
+                        demo=placing,
+                        hosting=hosting,
+                        over=_printing(printing, manager.over),
                     )
             except OcmControllerRunning as found:
                 raise NegativeAnswerError(str(found)) from None
@@ -89,27 +110,27 @@ async def _create_fleet(client: Client, options: SimulationOptions) -> None:
     log.info(MAKING)
     try:
         with progress(MAKING, total=options.clusters) as advance:
-            await create(client, options, advance=advance)
+            await create_clusters(client, options, advance=advance)
     except KubeError as error:
         raise FleetNotMade(NOT_MADE.format(error=error)) from error
     log.info(MADE, options.clusters, options.seed)
 
 
-def _with_moves(
-    client: Client, key: Key, settings: Settings, over: Callable[[], Awaitable[None]], *, hosting: bool
+def _printing(
+    printers: Sequence[Callable[[], Coroutine[Any, Any, None]]], over: Callable[[], Awaitable[None]]
 ) -> Callable[[], Awaitable[None]]:
-    async def over_with_moves() -> None:
-        printing = [asyncio.create_task(print_moves(client, key, profile=settings.profile))]
-        if hosting:
-            printing.append(asyncio.create_task(print_hosting(client)))
+    """Return a function that waits like ``over``, and runs the printers meanwhile."""
+
+    async def over_while_printing() -> None:
+        tasks = [asyncio.create_task(each()) for each in printers]
         try:
             await over()
         finally:
-            for task in printing:
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*printing, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
-    return over_with_moves
+    return over_while_printing
 
 
 def _announcement(
@@ -117,6 +138,7 @@ def _announcement(
     count: int,
     options: SimulationOptions,
     *,
+    machines: MachineOptions,
     demo: bool,
     hosting: bool,
     over: Callable[[], Awaitable[None]],
@@ -125,9 +147,17 @@ def _announcement(
     tries = demo_steps(fairway, hosting=hosting) if demo else steps(fairway)
     fleet = FLEET.format(count=count, period=options.period) if count else NO_CLUSTERS
     shown = tries if count else tries[:1]
+    state = [CONTROLLERS.format(names=", ".join(names))]
+    facts: dict[str, object] = {"controllers": list(names), "clusters": count}
+    if machines.nodes:
+        shown = (*machine_steps(fairway), *(shown if count else ()))
+        state += [NODES.format(nodes=machines.nodes, machines=machines.count)]
+        facts |= {"nodes": machines.nodes, "virtualMachines": machines.count}
+    if count or not machines.nodes:
+        state.append(fleet)
     return Announcement(
-        state=(CONTROLLERS.format(names=", ".join(names)), fleet, "", ELSEWHERE),
-        advice=(*((TRY,) if count else ()), *(f"  {each}" for each in shown), ""),
-        facts={"controllers": list(names), "clusters": count, "try": list(shown)},
+        state=(*state, "", ELSEWHERE),
+        advice=(*((TRY,) if count or machines.nodes else ()), *(f"  {each}" for each in shown), ""),
+        facts={**facts, "try": list(shown)},
         over=over,
     )

@@ -83,3 +83,8 @@ def demo_steps(fairway: str, *, hosting: bool) -> tuple[str, ...]:
         f"{fairway} hosting delete {REQUEST_NAME} --wait",
     )
     return (see, ask, f"{fairway} get decisions --watch", *(request if hosting else ()))
+
+
+def machine_steps(fairway: str) -> tuple[str, ...]:
+    """Watch nodes and virtual machines, and look at their migrations."""
+    return (f"{fairway} machines top", f"{fairway} machines migrations", "kubectl get vm,pods -A -o wide")

@@ -1,0 +1,103 @@
+"""`fairway machines migrations`: which virtual machines move or moved, for whom, and how long each step took."""
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from fairway.cli.errors import EXIT_OK
+from fairway.cli.machines.settings import load_settings
+from fairway.cli.options.input import input_options
+from fairway.cli.output import OutputFormat, emit, output_option, say
+
+if TYPE_CHECKING:
+    from fairway.machines.migration_story import Story
+
+NONE: Final = "No migrations."
+
+
+@click.command(
+    short_help="Show migrations with the time of each step.",
+    epilog="""\b
+Examples:
+  fairway machines migrations
+  fairway machines migrations --running --timeline
+  fairway machines migrations --vm default/vm-b -o json
+
+\b
+Migrations that have ended are known from Events about their virtual machine, which a hub keeps for an hour. TOOK is the
+time since a migration was planned. Times are local.
+""",
+)
+@click.option("--running", is_flag=True, help="Only migrations that have not ended.")
+@click.option("--vm", metavar="NAMESPACE/NAME", default="", help="Only migrations of this virtual machine.")
+@click.option(
+    "--timeline/--no-timeline",
+    default=None,
+    help="Show each step.  [default: for up to 5 migrations]",
+)
+@output_option
+@input_options
+def migrations(running: bool, vm: str, timeline: bool | None, output: OutputFormat, **inputs: Any) -> int:
+    """Show the migrations of virtual machines: their steps, reasons, bytes, and whom they make room for."""
+    from fairway.cli.machines import tables
+    from fairway.cli.machines.objects import STORIES, read_objects
+    from fairway.fleet.instant import to_micros
+
+    now = to_micros(datetime.now(UTC))
+    found = [
+        each
+        for each in stories(read_objects(STORIES, **inputs))
+        if not (running and each.ended) and vm in ("", each.vm, f"{each.namespace}/{each.vm}")
+    ]
+    if output != "table":
+        emit([], columns={}, output=output, document=[tables.story_document(each) for each in found])
+        return EXIT_OK
+    if not found:
+        say(NONE)
+        return EXIT_OK
+    emit(tables.story_rows(found, now=now), columns=tables.STORY_COLUMNS)
+    if timeline or (timeline is None and len(found) <= MOST_TIMELINES):
+        for each in found:
+            say(f"\n{each.id}")
+            for line in tables.timeline(each, now=now):
+                say(f"  {line}")
+    return EXIT_OK
+
+
+MOST_TIMELINES: Final = 5
+
+
+def stories(objects: list[Any]) -> "list[Story]":
+    """Return all migrations, the newest first: those with a record, and those that only events tell about."""
+    from fairway.api.event import CoreEvent
+    from fairway.api.virtual_machine import VirtualMachineMigration
+    from fairway.fleet.instant import to_micros
+    from fairway.machines.migration import RecordError
+    from fairway.machines.migration_story import PHASES, parse_story, story_of
+    from fairway.machines.neonvm import record_of
+    from fairway.whatif.machines.world import ClusterObjects, machine_state
+
+    now = to_micros(datetime.now(UTC))
+    state, _ = machine_state(ClusterObjects.of(objects), load_settings(None), now=now)
+    found: dict[tuple[str, str], Story] = {}
+    for event in objects:
+        if isinstance(event, CoreEvent) and event.reason in PHASES and event.lastTimestamp is not None:
+            about = event.involvedObject
+            at = to_micros(event.lastTimestamp)
+            story = parse_story(event.message, namespace=about.namespace, vm=about.name, at=at)
+            if story is not None:
+                key = (about.namespace, story.id)
+                if key not in found or len(found[key].steps) < len(story.steps):
+                    found[key] = story
+    for each in objects:
+        if isinstance(each, VirtualMachineMigration):
+            try:
+                record = record_of(each)
+            except RecordError:
+                continue
+            if record is not None:
+                copied = each.status.info.ram.transferred
+                key = (each.metadata.namespace, record.id)
+                found[key] = story_of(record, machines=state.permits.machines, copied=copied)
+    return sorted(found.values(), key=lambda story: (-story.started, story.id))

@@ -1,0 +1,144 @@
+"""Read nodes, pods and virtual machines from a hub or from files."""
+
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from fairway.cli.client.objects import listed, together
+from fairway.cli.client.session import HubChoice, NoHubError, talk
+from fairway.cli.errors import BadInputError, InputProblemsError, Problem
+from fairway.cli.files import sources
+from fairway.cli.files.loader import documents_in, malformed
+from fairway.cli.options.input import IGNORED, NO_INPUT
+from fairway.cli.output import say
+from fairway.controllers.kinds import NAMESPACES
+from fairway.controllers.machines.kinds import BUDGETS, CLAIMS, VOLUMES
+from fairway.documents.parser import DocumentError
+from fairway.documents.reader import value_of
+from fairway.kube import Client, Forbidden, NotFound, Resource
+from fairway.kube.codec import codec_of
+from fairway.kube.errors import UnreadableError
+from fairway.kube.events import CORE_EVENTS
+from fairway.kube.resource import NODES, PODS, VIRTUAL_MACHINE_MIGRATIONS, VIRTUAL_MACHINES, key_of
+
+MACHINES: Final[tuple[Resource[Any], ...]] = (NODES, PODS, VIRTUAL_MACHINES, VIRTUAL_MACHINE_MIGRATIONS)
+"""What decides the room on nodes."""
+SCHEDULING: Final[tuple[Resource[Any], ...]] = (*MACHINES, NAMESPACES, CLAIMS, VOLUMES, BUDGETS)
+"""What decides where a pod may run."""
+STORIES: Final[tuple[Resource[Any], ...]] = (*MACHINES, CORE_EVENTS)
+"""What tells about migrations, present and past."""
+
+NO_NODES: Final = "no Node in the input; name a file with nodes with -f"
+NO_NODES_ON_HUB: Final = "hub {server} has no Node"
+BAD_OBJECT: Final = "cannot decode: {reason}"
+NOT_READ: Final = "fairway: {kind}s cannot be listed, and are ignored: {reason}"
+
+
+def read_objects(
+    resources: Sequence[Resource[Any]],
+    *,
+    files: tuple[str, ...],
+    max_file_size: int,
+    verbose: bool,
+    with_hub: bool,
+    hub: HubChoice,
+) -> list[Any]:
+    """Read files, or a hub, or a hub with the objects of files in place of its own. Raises BadInputError."""
+    ignored: Counter[str] = Counter()
+    loaded = _read_files(resources, files, max_file_size=max_file_size, ignored=ignored) if files else []
+    if verbose and ignored:
+        kinds = ", ".join(f"{kind} ({number})" for kind, number in sorted(ignored.items()))
+        count = ignored.total()
+        objects = "object" if count == 1 else "objects"
+        say(IGNORED.format(count=count, objects=objects, kinds=kinds), stream=sys.stderr)
+    if files and not with_hub and not hub.given:
+        if not any(isinstance(each, NODES.type) for each in loaded):
+            raise BadInputError(NO_NODES)
+        return loaded
+    try:
+        server = hub.connection().server
+    except NoHubError:
+        if not files:
+            raise BadInputError(NO_INPUT) from None
+        raise
+    found = talk(hub, lambda client: read_hub(client, resources))
+    replaced = {(type(each), key_of(each)) for each in loaded}
+    every = [each for each in found if (type(each), key_of(each)) not in replaced] + loaded
+    if not any(isinstance(each, NODES.type) for each in every):
+        raise BadInputError(NO_NODES_ON_HUB.format(server=server))
+    return every
+
+
+async def read_hub(client: Client, resources: Sequence[Resource[Any]]) -> list[Any]:
+    found = await together(_listed(client, each) for each in resources)
+    return [each for kind in found for each in kind]
+
+
+async def _listed(client: Client, resource: Resource[Any]) -> list[Any]:
+    """List a kind. Kinds of virtual machines may be missing, and only nodes and pods must be readable."""
+    try:
+        return await listed(client, resource)
+    except NotFound:
+        if resource in (NODES, PODS):
+            raise
+        return []
+    except Forbidden as error:
+        if resource in MACHINES:
+            raise
+        say(NOT_READ.format(kind=resource.kind, reason=error), stream=sys.stderr)
+        return []
+
+
+def _read_files(
+    resources: Sequence[Resource[Any]],
+    files: tuple[str, ...],
+    *,
+    max_file_size: int,
+    ignored: Counter[str],
+) -> list[Any]:
+    kinds = {(each.api_version, each.kind): each for each in resources}
+    problems: list[Problem] = []
+    objects: list[Any] = []
+    for path in sources.find_files(files, problems=problems):
+        try:
+            source = sources.read(path, max_bytes=max_file_size)
+        except sources.SourceError as error:
+            problems.append(error.problem)
+            continue
+        try:
+            for document in documents_in(source):
+                for value in _items(value_of(document)):
+                    resource = kinds.get((value.get("apiVersion", ""), value.get("kind", "")))
+                    if resource is None:
+                        ignored[str(value.get("kind", ""))] += 1
+                        continue
+                    try:
+                        objects.append(_decoded(resource, value))
+                    except UnreadableError as error:
+                        message = BAD_OBJECT.format(reason=error)
+                        problems.append(Problem(file=source.name, line=document.line, message=message))
+        except DocumentError as error:
+            problems.append(malformed(source, error))
+    if problems:
+        raise InputProblemsError(problems)
+    return objects
+
+
+def _items(value: Any) -> list[dict[str, Any]]:
+    """Return the objects of a document: itself, or the items of a list."""
+    if not isinstance(value, dict):
+        return []
+    items = value.get("items")
+    if isinstance(items, list) and str(value.get("kind", "")).endswith("List"):
+        return [each for each in items if isinstance(each, dict)]
+    return [value]
+
+
+def _decoded(resource: Resource[Any], value: dict[str, Any]) -> Any:
+    metadata = value.get("metadata")
+    if resource.namespaced and isinstance(metadata, dict) and not metadata.get("namespace"):
+        value = {**value, "metadata": {**metadata, "namespace": "default"}}
+    return codec_of(resource.type).object(msgspec.json.encode(value))

@@ -1,0 +1,226 @@
+"""Rows and documents of `fairway machines`: nodes, machines and migrations."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from fairway.api.amount_display import display_amount
+from fairway.api.meta import format_time
+from fairway.engine.workload import ResourceList
+from fairway.fleet.instant import SECOND, Micros
+from fairway.machines.migration_story import Story
+from fairway.machines.report import MachineReport, NodeReport
+from fairway.machines.size import ONE
+
+NODE_COLUMNS: Final = {
+    "node": "Node",
+    "resource": "Resource",
+    "capacity": "Capacity",
+    "reserved": "Reserved",
+    "committed": "Committed",
+    "earmarked": "Earmarked",
+    "watermark": "Watermark",
+    "pressure": "Pressure",
+    "machines": "VMs",
+    "moves": "Moves",
+}
+MACHINE_COLUMNS: Final = {
+    "vm": "VM",
+    "node": "Node",
+    "size": "Size",
+    "permit": "Permit",
+    "demand": "Demand",
+    "denied": "Denied",
+    "state": "State",
+}
+RESOURCES: Final = ("cpu", "memory")
+MOVES_TO: Final = "moves to {node} ({phase})"
+WAITS_FOR: Final = "waits for {migrations}"
+DENIED: Final = "denied"
+
+
+def node_rows(reports: Iterable[NodeReport], resources: Sequence[str]) -> list[dict[str, Any]]:
+    """Return one row for each node and resource."""
+    rows: list[dict[str, Any]] = []
+    for each in reports:
+        moves = [f"{each.leaving} out"] * bool(each.leaving) + [f"{each.arriving} in"] * bool(each.arriving)
+        for resource in resources:
+            share = each.share(resource)
+            reserved = _shown(resource, each.reserved)
+            rows.append(
+                {
+                    "node": each.node,
+                    "resource": resource,
+                    "capacity": None if each.capacity is None else _shown(resource, each.capacity),
+                    "reserved": reserved if share is None else f"{reserved} ({share:.0%})",
+                    "committed": _shown(resource, each.committed),
+                    "earmarked": _some(resource, each.earmarked),
+                    "watermark": _some(resource, each.watermark),
+                    "pressure": _some(resource, each.pressure),
+                    "machines": each.machines,
+                    "moves": ", ".join(moves),
+                }
+            )
+    return rows
+
+
+def machine_rows(reports: Iterable[MachineReport]) -> list[dict[str, Any]]:
+    return [
+        {
+            "vm": f"{each.namespace}/{each.vm}",
+            "node": each.node,
+            "size": _size(each.using),
+            "permit": _size(each.permit),
+            "demand": _size(each.demand),
+            "denied": _size(each.denied) if each.denied else "",
+            "state": _state(each),
+        }
+        for each in reports
+    ]
+
+
+def _state(report: MachineReport) -> str:
+    if report.moving:
+        return MOVES_TO.format(node=report.moving_to, phase=report.phase)
+    if report.waits_for:
+        return WAITS_FOR.format(migrations=", ".join(report.waits_for))
+    return DENIED if report.denied else ""
+
+
+def _size(size: ResourceList) -> str:
+    """Format CPU and memory, such as ``1.5 / 6 GiB``."""
+    return " / ".join(_shown(each, size) for each in RESOURCES)
+
+
+def _shown(resource: str, size: ResourceList) -> str:
+    return display_amount(resource, f"{size.get(resource, 0)}m")
+
+
+def _some(resource: str, size: ResourceList) -> str | None:
+    return _shown(resource, size) if size.get(resource) else None
+
+
+def node_document(report: NodeReport) -> dict[str, Any]:
+    return {
+        "node": report.node,
+        "capacity": None if report.capacity is None else quantities(report.capacity),
+        "reserved": quantities(report.reserved),
+        "committed": quantities(report.committed),
+        "kept": quantities(report.kept),
+        "promised": quantities(report.promised),
+        "watermark": quantities(report.watermark),
+        "denied": quantities(report.denied),
+        "aboveWatermark": quantities(report.above),
+        "machines": report.machines,
+        "otherPods": report.pods,
+        "leaving": report.leaving,
+        "arriving": report.arriving,
+    }
+
+
+def machine_document(report: MachineReport) -> dict[str, Any]:
+    return {
+        "namespace": report.namespace,
+        "vm": report.vm,
+        "pod": report.pod,
+        "node": report.node,
+        "size": quantities(report.using),
+        "permit": quantities(report.permit),
+        "demand": quantities(report.demand),
+        "denied": quantities(report.denied),
+        "migration": report.moving,
+        "migratesTo": report.moving_to,
+        "phase": str(report.phase),
+        "waitsFor": list(report.waits_for),
+    }
+
+
+def quantities(size: ResourceList) -> dict[str, str]:
+    """Return amounts in milli-units as quantities: CPUs in milli-CPUs, memory in bytes."""
+    return {
+        name: f"{amount}m" if name == "cpu" or amount % ONE else str(amount // ONE)
+        for name, amount in sorted(size.items())
+    }
+
+
+STORY_COLUMNS: Final = {
+    "migration": "Migration",
+    "vm": "VM",
+    "source": "From",
+    "target": "To",
+    "phase": "Phase",
+    "copied": "Copied",
+    "took": "Took",
+    "started": "Started",
+    "room": "Makes room for",
+}
+
+
+def story_rows(stories: Iterable[Story], *, now: Micros) -> list[dict[str, Any]]:
+    return [
+        {
+            "migration": each.id,
+            "vm": f"{each.namespace}/{each.vm}",
+            "source": each.source,
+            "target": each.target,
+            "phase": str(each.phase),
+            "copied": copied(each),
+            "took": _seconds(each.steps[-1].seconds if each.ended else (now - each.started) / SECOND),
+            "started": _clock(each.started),
+            "room": ", ".join(each.beneficiaries) or f"({each.reason})",
+        }
+        for each in stories
+    ]
+
+
+def timeline(story: Story, *, now: Micros) -> list[str]:
+    """Return the lines below a migration: one for each step, with how long it took."""
+    lines: list[str] = []
+    last = story.steps[-1]
+    for step, following in zip(story.steps, [*story.steps[1:], None], strict=True):
+        until = (now - story.started) / SECOND if following is None else following.seconds
+        took = "" if step is last and story.ended else f"  {_seconds(max(0.0, until - step.seconds))}"
+        at = _clock(story.started + round(step.seconds * SECOND))
+        lines.append(f"{at}  {step.phase:<14}{took}".rstrip())
+    if story.message:
+        lines.append(story.message)
+    return lines
+
+
+def story_document(story: Story) -> Mapping[str, Any]:
+    return {
+        "migration": story.id,
+        "namespace": story.namespace,
+        "vm": story.vm,
+        "sourceNode": story.source,
+        "targetNode": story.target,
+        "reason": story.reason,
+        "phase": str(story.phase),
+        "started": format_time(_moment(story.started)),
+        "steps": [{"phase": str(each.phase), "seconds": round(each.seconds, 3)} for each in story.steps],
+        "beneficiaries": list(story.beneficiaries),
+        "bytes": story.size,
+        "bytesCopied": story.copied,
+        "message": story.message,
+    }
+
+
+def copied(story: Story) -> str:
+    if story.size is None:
+        return ""
+    size = display_amount("memory", story.size)
+    if story.copied is None or story.copied >= story.size:
+        return size if story.ended or story.copied is not None else ""
+    return f"{display_amount('memory', story.copied)} of {size}"
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.1f} min"
+
+
+def _moment(at: Micros) -> datetime:
+    return datetime.fromtimestamp(at / SECOND, UTC)
+
+
+def _clock(at: Micros) -> str:
+    return _moment(at).astimezone().strftime("%H:%M:%S")

@@ -1,0 +1,125 @@
+"""Synthetic nodes and virtual machines of `fairway up`, and the lines that it prints about their migrations."""
+
+import logging
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Final
+
+from fairway.api.event import CoreEvent
+from fairway.cli.errors import CommandError
+from fairway.cli.output import say
+from fairway.cli.progress import progress
+from fairway.fleet.instant import SECOND, to_micros
+from fairway.kube import Added, Batch, Client, Informer, KubeError, Updated
+from fairway.kube.events import CORE_EVENTS
+from fairway.machines.migration import Phase
+from fairway.machines.migration_story import PHASES, Story, parse_story
+from fairway.machines.permit_protocol import Permit, PermitRequest
+from fairway.whatif.simulation.machines.agents import ScalingAgents
+from fairway.whatif.simulation.machines.creation import MachineOptions, create_machines
+from fairway.whatif.simulation.machines.kubelet import Kubelets
+from fairway.whatif.simulation.machines.neonvm import NeonVM
+
+log: Final = logging.getLogger(__name__)
+
+CREATING: Final = "creating nodes and machines"
+CREATED: Final = "created %d nodes and %d virtual machines with seed %d"
+NOT_CREATED: Final = "cannot create synthetic nodes: {error}"
+BANDWIDTH: Final = 1 << 30
+"""Bytes per second of a synthetic copy."""
+START_SECONDS: Final = 0.5
+STOP_SECONDS: Final = 0.5
+"""What a synthetic kubelet needs to start and to stop a pod."""
+
+FLEET: Final = "{nodes} synthetic nodes, {machines} virtual machines"
+PLANNED: Final = "{time}  {vm} moves from {source} to {target}{purpose}"
+SWITCHED: Final = "{time}  {vm} runs on {target}"
+COMPLETED: Final = "{time}  {vm} left {source} after {seconds:.1f} s{grown}"
+STAYS: Final = "{time}  {vm} stays on {source}: {message}"
+PURPOSE: Final = " to make room for {beneficiaries}"
+GROWN: Final = "; its room belongs to {beneficiaries}"
+
+Ask = Callable[[PermitRequest, str], Awaitable[Permit]]
+
+
+class NodesNotCreated(CommandError):
+    """The hub refused a request."""
+
+
+async def create(client: Client, options: MachineOptions) -> None:
+    """Raises NodesNotCreated."""
+    log.info(CREATING)
+    try:
+        with progress(CREATING, total=options.nodes + options.count) as advance:
+            await create_machines(client, options, advance=advance)
+    except KubeError as error:
+        raise NodesNotCreated(NOT_CREATED.format(error=error)) from error
+    log.info(CREATED, options.nodes, options.count, options.seed)
+
+
+@asynccontextmanager
+async def running_machines(client: Client, options: MachineOptions, ask: Ask | None) -> AsyncIterator[None]:
+    """Run kubelets, the stand-in for NeonVM's controller, and agents that send their requests to ``ask``."""
+    if not options.nodes:
+        yield
+        return
+
+    async def from_anywhere(request: PermitRequest) -> Permit:
+        assert ask is not None
+        return await ask(request, "")
+
+    async with (
+        Kubelets(client, start=START_SECONDS, stop=STOP_SECONDS).running(),
+        NeonVM(client, bandwidth=BANDWIDTH).running(),
+    ):
+        if ask is None:
+            yield
+            return
+        agents = ScalingAgents(client, from_anywhere, seed=options.seed, period=options.period)
+        async with agents.running():
+            yield
+
+
+async def print_migrations(client: Client) -> None:
+    """Print a line whenever a migration begins, switches over or ends, until cancelled."""
+    began = to_micros(datetime.now(UTC)) - 2 * SECOND
+    seen: set[tuple[str, str, str]] = set()
+
+    def look(batch: Batch[CoreEvent]) -> None:
+        for change in batch.changes:
+            match change:
+                case Added(event) | Updated(_, event):
+                    pass
+                case _:
+                    continue
+            about, at = event.involvedObject, event.lastTimestamp
+            if event.reason not in PHASES or at is None or to_micros(at) < began:
+                continue
+            story = parse_story(event.message, namespace=about.namespace, vm=about.name, at=to_micros(at))
+            if story is not None and (about.namespace, story.id, event.reason) not in seen:
+                seen.add((about.namespace, story.id, event.reason))
+                say(describe(story, PHASES[event.reason], time=at.astimezone().strftime("%H:%M:%S")))
+        sys.stdout.flush()
+
+    async with Informer(client, CORE_EVENTS) as events:
+        async for batch in events.changes():
+            look(batch)
+
+
+def describe(story: Story, phase: Phase, *, time: str) -> str:
+    """Return the line about a migration that reached a phase."""
+    vm, beneficiaries = f"{story.namespace}/{story.vm}", ", ".join(story.beneficiaries)
+    match phase:
+        case Phase.PLANNED:
+            purpose = PURPOSE.format(beneficiaries=beneficiaries) if beneficiaries else ""
+            return PLANNED.format(time=time, vm=vm, source=story.source, target=story.target, purpose=purpose)
+        case Phase.CUTOVER:
+            return SWITCHED.format(time=time, vm=vm, target=story.target)
+        case Phase.CLEANED:
+            grown = GROWN.format(beneficiaries=beneficiaries) if beneficiaries else ""
+            seconds = story.steps[-1].seconds
+            return COMPLETED.format(time=time, vm=vm, source=story.source, seconds=seconds, grown=grown)
+        case _:
+            return STAYS.format(time=time, vm=vm, source=story.source, message=story.message)
