@@ -114,7 +114,8 @@ def cancelled(message: str) -> Migration:
 
 def test_event_of_a_migration_names_nodes_steps_beneficiaries_and_message() -> None:
     assert describe_migration(cancelled("room appeared; not needed")) == (
-        "Migration vm-b-1 from n1 to n2 (DeniedDemand): Planned, Cancelling +2.0 s, Cancelled +3.0 s; "
+        "Migration vm-b-1 from n1 to n2 (DeniedDemand, 3221225472 bytes): "
+        "Planned, Cancelling +2.0 s, Cancelled +3.0 s; "
         "makes room for ns/a (0.5 cpu), ns/d (0.25 cpu, 1 GiB memory); room appeared; not needed"
     )
 
@@ -127,9 +128,9 @@ def test_story_is_read_back_from_its_event() -> None:
         expected = story_of(migration)
         assert found is not None
         assert (found.steps, found.started, found.message) == (expected.steps, expected.started, message)
-        assert found.beneficiaries == expected.beneficiaries
+        assert (found.beneficiaries, found.size) == (expected.beneficiaries, 3 << 30)
 
 
 def test_other_events_have_no_story() -> None:
-    for text in ("", "Machine moved", "Migration a from b to c (d): Nothing"):
+    for text in ("", "Machine moved", "Migration a from b to c (d, 1 bytes): Nothing"):
         assert parse_story(text, namespace="ns", vm="vm-b", at=0) is None

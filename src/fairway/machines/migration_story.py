@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from fairway.api.event import CoreEvent
+from fairway.api.lease import parse_micro_time
 from fairway.api.pod_requests import MEMORY
 from fairway.engine.workload import WorkloadKey
-from fairway.fleet.instant import SECOND, Micros
-from fairway.machines.machine import Machine
+from fairway.fleet.instant import SECOND, Micros, to_micros
 from fairway.machines.migration import ENDED, Claim, Migration, Phase
 from fairway.machines.size import ONE, added, describe
 
@@ -26,12 +27,13 @@ REASONS: Final[Mapping[Phase, str]] = {
 """Reasons of events about a VirtualMachine, by the phase that its migration has reached."""
 PHASES: Final[Mapping[str, Phase]] = {reason: phase for phase, reason in REASONS.items()}
 
-STORY: Final = "Migration {id} from {source} to {target} ({reason}): {steps}{purpose}{message}"
+STORY: Final = "Migration {id} from {source} to {target} ({reason}, {size} bytes): {steps}{purpose}{message}"
 PURPOSE: Final = "; makes room for {beneficiaries}"
 MESSAGE: Final = "; {message}"
 
 _STORY: Final = re.compile(
-    r"Migration (?P<id>\S+) from (?P<source>\S+) to (?P<target>\S+) \((?P<reason>\w+)\): (?P<steps>[^;]*)"
+    r"Migration (?P<id>\S+) from (?P<source>\S+) to (?P<target>\S+) \((?P<reason>\w+), (?P<size>\d+) bytes\): "
+    r"(?P<steps>[^;]*)"
     r"(?:; makes room for (?P<purpose>[^;]*))?(?:; (?P<message>.*))?\Z",
     re.DOTALL,
 )
@@ -72,13 +74,13 @@ class Story:
         return self.phase in ENDED
 
     @property
-    def ended_at(self) -> Micros:
+    def latest(self) -> Micros:
         return self.started + round(self.steps[-1].seconds * SECOND)
 
 
-def describe_migration(migration: Migration, machines: Mapping[WorkloadKey, Machine] | None = None) -> str:
-    """Return the message of an event about a migration. Beneficiaries in ``machines`` have their machine's name."""
-    found = story_of(migration, machines=machines)
+def describe_migration(migration: Migration, names: Mapping[WorkloadKey, str] | None = None) -> str:
+    """Return the message of an event about a migration. ``names`` are those of the machines that pods run."""
+    found = story_of(migration, names=names)
     steps = ", ".join(
         each.phase if not at else f"{each.phase} +{each.seconds:.1f} s" for at, each in enumerate(found.steps)
     )
@@ -87,10 +89,25 @@ def describe_migration(migration: Migration, machines: Mapping[WorkloadKey, Mach
         source=found.source,
         target=found.target,
         reason=found.reason,
+        size=found.size,
         steps=steps,
         purpose=PURPOSE.format(beneficiaries=", ".join(found.beneficiaries)) if found.beneficiaries else "",
         message=MESSAGE.format(message=found.message) if found.message else "",
     )
+
+
+def story_in_event(event: CoreEvent) -> Story | None:
+    """Return the story that an event about a VirtualMachine tells; None for other events."""
+    if event.reason not in PHASES:
+        return None
+    about = event.involvedObject
+    # A repeated event has the same steps: its first occurrence is when the last of them began.
+    moment = (
+        parse_micro_time(event.eventTime) if event.eventTime else event.firstTimestamp or event.lastTimestamp
+    )
+    if moment is None:
+        return None
+    return parse_story(event.message, namespace=about.namespace, vm=about.name, at=to_micros(moment))
 
 
 def parse_story(text: str, *, namespace: str, vm: str, at: Micros) -> Story | None:
@@ -115,6 +132,7 @@ def parse_story(text: str, *, namespace: str, vm: str, at: Micros) -> Story | No
         steps=tuple(steps),
         beneficiaries=tuple(_BENEFICIARIES.split(found["purpose"])) if found["purpose"] else (),
         message=found["message"] or "",
+        size=int(found["size"]),
     )
 
 
@@ -124,7 +142,7 @@ _BENEFICIARIES: Final = re.compile(r"(?<=\)), ")
 def story_of(
     migration: Migration,
     *,
-    machines: Mapping[WorkloadKey, Machine] | None = None,
+    names: Mapping[WorkloadKey, str] | None = None,
     copied: int | None = None,
 ) -> Story:
     """Return the story of a record. ``copied`` are the bytes that the hypervisor reports."""
@@ -141,18 +159,17 @@ def story_of(
         reason=migration.reason,
         started=migration.started,
         steps=tuple(steps),
-        beneficiaries=_beneficiaries(migration.purpose or migration.claims, machines or {}),
+        beneficiaries=_beneficiaries(migration.purpose or migration.claims, names or {}),
         message=migration.message,
         size=migration.amounts.get(MEMORY, 0) // ONE,
         copied=copied,
     )
 
 
-def _beneficiaries(claims: Sequence[Claim], machines: Mapping[WorkloadKey, Machine]) -> tuple[str, ...]:
+def _beneficiaries(claims: Sequence[Claim], names: Mapping[WorkloadKey, str]) -> tuple[str, ...]:
     amounts: dict[str, dict[str, int]] = {}
     for claim in claims:
         key = claim.beneficiary
-        machine = machines.get(key)
-        name = f"{key.namespace}/{machine.vm if machine is not None and machine.vm else key.name}"
+        name = f"{key.namespace}/{names.get(key) or key.name}"
         amounts[name] = added(amounts.get(name, {}), claim.amounts)
     return tuple(f"{name} ({describe(total)})" for name, total in amounts.items())

@@ -28,7 +28,7 @@ def file(tmp_path: Path) -> str:
 def test_top_shows_nodes_and_machines(file: str, capsys: Capture) -> None:
     assert run(["machines", "top", "-f", file]) == 0
     out = capsys.readouterr().out.splitlines()
-    assert out[0] == "2 nodes, 2 virtual machines, 1 with denied demand, 1 migrations"
+    assert out[0] == "2 nodes, 2 virtual machines, 1 with denied demand, 1 migration"
     assert [re.split(r"  +", line) for line in out[2:7]] == [
         [
             *("NODE", "RESOURCE", "CAPACITY", "RESERVED", "COMMITTED", "EARMARKED"),

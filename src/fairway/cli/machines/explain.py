@@ -38,7 +38,13 @@ NOTHING_HELPS: Final = "  No single change that was tried is enough."
 REMEDY: Final = "  {change}: then {nodes} would pass"
 
 
-@click.group(short_help="Explain where a pod is, or why it waits.")
+@click.group(
+    short_help="Explain where a pod is, or why it waits.",
+    epilog="""\b
+Examples:
+  fairway machines explain pod default/web-0
+""",
+)
 def explain() -> None:
     """Explain where a pod is, or why it waits."""
 

@@ -74,22 +74,20 @@ def stories(objects: list[Any]) -> "list[Story]":
     from fairway.api.virtual_machine import VirtualMachineMigration
     from fairway.fleet.instant import to_micros
     from fairway.machines.migration import RecordError
-    from fairway.machines.migration_story import PHASES, parse_story, story_of
+    from fairway.machines.migration_story import story_in_event, story_of
     from fairway.machines.neonvm import record_of
     from fairway.whatif.machines.world import ClusterObjects, machine_state
 
     now = to_micros(datetime.now(UTC))
     state, _ = machine_state(ClusterObjects.of(objects), load_settings(None), now=now)
+    names = {key: machine.vm for key, machine in state.permits.machines.items()}
     found: dict[tuple[str, str], Story] = {}
     for event in objects:
-        if isinstance(event, CoreEvent) and event.reason in PHASES and event.lastTimestamp is not None:
-            about = event.involvedObject
-            at = to_micros(event.lastTimestamp)
-            story = parse_story(event.message, namespace=about.namespace, vm=about.name, at=at)
-            if story is not None:
-                key = (about.namespace, story.id)
-                if key not in found or len(found[key].steps) < len(story.steps):
-                    found[key] = story
+        story = story_in_event(event) if isinstance(event, CoreEvent) else None
+        if story is not None:
+            key = (story.namespace, story.id)
+            if key not in found or len(found[key].steps) < len(story.steps):
+                found[key] = story
     for each in objects:
         if isinstance(each, VirtualMachineMigration):
             try:
@@ -99,5 +97,5 @@ def stories(objects: list[Any]) -> "list[Story]":
             if record is not None:
                 copied = each.status.info.ram.transferred
                 key = (each.metadata.namespace, record.id)
-                found[key] = story_of(record, machines=state.permits.machines, copied=copied)
+                found[key] = story_of(record, names=names, copied=copied)
     return sorted(found.values(), key=lambda story: (-story.started, story.id))

@@ -20,10 +20,10 @@ def load_settings(path: Path | None) -> "MachineSettings":
 
 def settings_in(scheduling: "Scheduling") -> "MachineSettings":
     """Raises BadInputError."""
+    from fairway.controllers.machines.machine_options import settings_of
     from fairway.machines.policy import PolicyError
-    from fairway.whatif.machines.world import settings_of
 
     try:
-        return settings_of(scheduling)
+        return settings_of(scheduling.specs)
     except PolicyError as error:
         raise BadInputError(str(error)) from None

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 WATCH_HUB: Final = "--watch follows a hub: leave out -f"
 WATCH_AS_TABLE: Final = "--watch requires -o table"
-SUMMARY: Final = "{nodes} nodes, {machines} virtual machines, {denied} with denied demand, {moves} migrations"
+SUMMARY: Final = "{nodes}, {machines}, {denied} with denied demand, {moves}"
 NO_MACHINES: Final = "No virtual machines."
 HIDDEN: Final = "… and {count} more"
 RESOURCE_CHOICES: Final = ("cpu", "memory", "all")
@@ -153,10 +153,10 @@ class TopView:
 
         resources = RESOURCES if self._resource == "all" else (self._resource,)
         summary = SUMMARY.format(
-            nodes=len(nodes),
-            machines=len(machines),
+            nodes=_count(len(nodes), "node"),
+            machines=_count(len(machines), "virtual machine"),
             denied=sum(bool(each.denied) for each in machines),
-            moves=sum(bool(each.moving) for each in machines),
+            moves=_count(sum(bool(each.moving) for each in machines), "migration"),
         )
         upper = plain_table(node_rows(nodes, resources), columns=NODE_COLUMNS).splitlines()
         lower = [NO_MACHINES]
@@ -166,6 +166,10 @@ class TopView:
             upper = _cut(upper, max(3, height - 3 - min(len(lower), height // 2)))
             lower = _cut(lower, max(2, height - 3 - len(upper)))
         return "\n".join([summary, "", *upper, "", *lower])
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _cut(lines: list[str], most: int) -> list[str]:

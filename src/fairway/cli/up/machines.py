@@ -15,7 +15,7 @@ from fairway.fleet.instant import SECOND, to_micros
 from fairway.kube import Added, Batch, Client, Informer, KubeError, Updated
 from fairway.kube.events import CORE_EVENTS
 from fairway.machines.migration import Phase
-from fairway.machines.migration_story import PHASES, Story, parse_story
+from fairway.machines.migration_story import PHASES, Story, story_in_event
 from fairway.machines.permit_protocol import Permit, PermitRequest
 from fairway.whatif.simulation.machines.agents import ScalingAgents
 from fairway.whatif.simulation.machines.creation import MachineOptions, create_machines
@@ -94,13 +94,14 @@ async def print_migrations(client: Client) -> None:
                     pass
                 case _:
                     continue
-            about, at = event.involvedObject, event.lastTimestamp
-            if event.reason not in PHASES or at is None or to_micros(at) < began:
+            story = story_in_event(event)
+            if story is None or story.latest < began:
                 continue
-            story = parse_story(event.message, namespace=about.namespace, vm=about.name, at=to_micros(at))
-            if story is not None and (about.namespace, story.id, event.reason) not in seen:
-                seen.add((about.namespace, story.id, event.reason))
-                say(describe(story, PHASES[event.reason], time=at.astimezone().strftime("%H:%M:%S")))
+            key = (story.namespace, story.id, event.reason)
+            if key not in seen:
+                seen.add(key)
+                time = datetime.fromtimestamp(story.latest / SECOND).strftime("%H:%M:%S")
+                say(describe(story, PHASES[event.reason], time=time))
         sys.stdout.flush()
 
     async with Informer(client, CORE_EVENTS) as events:

@@ -1,6 +1,6 @@
 """What users see of permits and migrations: events about VirtualMachines and nodes, and metrics."""
 
-from typing import Any, Final
+from typing import Any
 
 from fairway.api.event import NORMAL, WARNING
 from fairway.controllers.machines.machine_objects import MachineObjects
@@ -11,19 +11,8 @@ from fairway.kube import Recorder
 from fairway.machines.instructions import Alert
 from fairway.machines.machine import Demand, Machine
 from fairway.machines.migration import Migration, Phase
+from fairway.machines.migration_story import REASONS, describe_migration
 from fairway.machines.state import MachineState
-
-MIGRATION_EVENTS: Final = {
-    Phase.PLANNED: (
-        "MigrationPlanned",
-        NORMAL,
-        "The machine moves from node {source} to {target}: {reason}.",
-    ),
-    Phase.CLEANED: ("MigrationCompleted", NORMAL, "The machine moved from node {source} to {target}."),
-    Phase.CANCELLED: ("MigrationCancelled", NORMAL, "The machine stays on node {source}: {message}."),
-    Phase.FAILED: ("MigrationFailed", WARNING, "The machine stays on node {source}: {message}."),
-}
-"""Reason, type and message of the event about a VirtualMachine whose migration reaches a phase."""
 
 
 class MachineReports:
@@ -43,19 +32,25 @@ class MachineReports:
         self._denied.pop(key, None)
 
     def note_record(self, migration: Migration) -> None:
-        """Record an event about a migration that begins or ends."""
-        found = MIGRATION_EVENTS.get(migration.phase)
+        """Record an event about a migration that begins, switches over or ends."""
+        reason = REASONS.get(migration.phase)
         vm = self._objects.machines.get((migration.source.namespace, migration.vm))
-        if found is None or vm is None or (migration.phase is Phase.PLANNED and migration.revision > 1):
+        if reason is None or vm is None or (migration.phase is Phase.PLANNED and migration.revision > 1):
             return
-        reason, kind, words = found
-        message = words.format(
-            source=migration.source_host.name,
-            target=migration.target_host.name,
-            reason=migration.reason.value,
-            message=migration.message,
-        )
+        kind = WARNING if migration.phase is Phase.FAILED else NORMAL
+        message = describe_migration(migration, self._names(migration))
         self._recorder.event(vm, reason=reason, message=message, type_=kind)
+
+    def _names(self, migration: Migration) -> dict[WorkloadKey, str]:
+        """Return the names of the machines that a migration makes room for."""
+        names: dict[WorkloadKey, str] = {}
+        for claim in migration.purpose:
+            key = claim.beneficiary
+            pod = self._objects.pods.get((key.namespace, key.name))
+            vm = None if pod is None else self._objects.machine_name(pod)
+            if vm is not None:
+                names[key] = vm[1]
+        return names
 
     def note_end(self, migration: Migration) -> None:
         self._metrics.ended(migration.phase)

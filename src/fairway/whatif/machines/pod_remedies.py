@@ -9,7 +9,7 @@ from msgspec import structs
 from fairway.api.node import NodeSpec
 from fairway.api.pod import Container, Pod, ResourceRequirements
 from fairway.api.pod_affinity import DO_NOT_SCHEDULE, EXISTS, REPELLING, Toleration
-from fairway.api.pod_requests import PODS
+from fairway.api.pod_requests import CPU, PODS
 from fairway.engine.workload import ResourceList
 from fairway.fleet.instant import Micros
 from fairway.kube.resource import key_of
@@ -135,9 +135,14 @@ def _smaller(
 
         found = _largest(smaller_request)
         if found is not None:
-            share, count = found
-            most = {resource: _rounded(resource, int(amount * share))}
-            words = SMALLER_REQUEST.format(amount=describe(most), now=describe({resource: amount}))
+            most, count = _rounded(resource, int(amount * found[0])), found[1]
+            for nicer in _nicer(resource, most, below=amount):
+                if fits := _fits(world, _requesting(pod, resource, nicer)):
+                    most, count = nicer, fits
+                    break
+            words = SMALLER_REQUEST.format(
+                amount=describe({resource: most}), now=describe({resource: amount})
+            )
             yield Remedy(words, count)
 
 
@@ -160,9 +165,18 @@ def _scaled(size: ResourceList, share: float) -> dict[str, int]:
     return {name: int(amount * share) for name, amount in size.items()}
 
 
+def _nicer(resource: str, amount: int, *, below: int) -> Iterator[int]:
+    """Yield amounts just above one that people would rather write, the most even one first."""
+    steps = (1000, 500, 250, 100) if resource == CPU else [(1 << shift) * ONE for shift in (30, 29, 28, 26)]
+    for step in steps:
+        nicer = -(-amount // step) * step
+        if amount < nicer < below:
+            yield nicer
+
+
 def _rounded(resource: str, amount: int) -> int:
     """Round down to what people write: hundredths of CPUs, MiB."""
-    step = 10 if resource == "cpu" else (1 << 20) * ONE
+    step = 10 if resource == CPU else (1 << 20) * ONE
     return amount // step * step
 
 

@@ -13,16 +13,17 @@ from fairway.api.pod_disruption_budget import PodDisruptionBudget
 from fairway.api.virtual_machine import VirtualMachine, VirtualMachineMigration
 from fairway.controllers.kinds import Namespace
 from fairway.controllers.machines.machine_objects import MachineObjects
+from fairway.controllers.machines.virtual_machines import EXTENDED_POINTS
 from fairway.engine import cycle
 from fairway.engine.ledger import Ledger, LedgerColumns
 from fairway.engine.outcome import Outcome
-from fairway.engine.profile import Enabled, ProfileSpec, build_profile
+from fairway.engine.profile import ProfileSpec, build_profile
 from fairway.engine.workload import HostKey, ResourceList, WorkloadKey
 from fairway.fleet.instant import Micros
 from fairway.kube.resource import Key, KubeStruct, key_of
 from fairway.machines.machine import Machine
 from fairway.machines.neonvm import demand_of, machine_of
-from fairway.machines.settings import MachineSettings, machine_settings
+from fairway.machines.settings import MachineSettings
 from fairway.machines.size import charge
 from fairway.machines.state import MachineState
 from fairway.nodes import NodeFleet
@@ -33,7 +34,7 @@ from fairway.scheduling import Scheduling
 
 NOT_BOOKED = "a what-if books nothing"
 EPOCH = 1
-_POINTS = ("PreFilter", "Filter", "Score")
+_COMMITTING = ("Reserve", "Permit", "PreBind", "Bind", "PostBind")
 
 T = TypeVar("T", bound=KubeStruct)
 
@@ -204,25 +205,13 @@ class PodWorld:
         return cycle.run(self.fleet.snapshot(), pod_workload(waiting), profile, now=self._now)
 
 
-def settings_of(scheduling: Scheduling) -> MachineSettings:
-    """Return the settings of virtual machines in a configuration: those of the first profile that has some."""
-    name = VirtualMachineAutoscaling.name
-    return machine_settings(
-        next((spec.args[name] for spec in scheduling.specs.values() if name in spec.args), None)
-    )
-
-
 def _without_commit(spec: ProfileSpec, settings: MachineSettings) -> ProfileSpec:
     """Return the profile without the points after the choice, and with the plugin for virtual machines."""
     name = VirtualMachineAutoscaling.name
-    points = {
-        point: enabled
-        for point, enabled in spec.points.items()
-        if point not in ("Reserve", "Permit", "PreBind", "Bind", "PostBind")
-    }
-    for point in _POINTS:
+    points = {point: enabled for point, enabled in spec.points.items() if point not in _COMMITTING}
+    for point, more in EXTENDED_POINTS.items():
         own = points.get(point, ())
-        if all(each.plugin != name for each in own):
-            points[point] = (*own, Enabled(name, 1 if point == "Score" else 0))
+        if point not in _COMMITTING and all(each.plugin != name for each in own):
+            points[point] = (*own, *more)
     args = {**spec.args, name: settings.plugin}
     return replace(spec, points=points, args=args)

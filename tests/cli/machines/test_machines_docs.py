@@ -1,0 +1,59 @@
+"""docs/how-to/machines.md: the story happens as the page tells it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.machines.walkthrough import console_blocks, normalized, walkthrough
+from fairway.kube.events import CORE_EVENTS
+from fairway.kube.resource import PODS, VIRTUAL_MACHINE_MIGRATIONS, VIRTUAL_MACHINES
+from fairway.whatif.simulation.machines.neonvm import Step
+
+PAGE = "docs/how-to/machines.md"
+
+
+def is_copying(migrations: dict[str, Any]) -> bool:
+    return any(
+        '"phase":"Copying"' in each.metadata.annotations.get("fairway.dev/migration", "")
+        for each in migrations.values()
+    )
+
+
+def has_grown(machines: dict[str, Any]) -> bool:
+    return bool(machines["vm-a"].status.memorySize == "24Gi")
+
+
+async def test_story_happens_as_the_page_tells_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
+    up, create, before, grow, during, moving, after, moved, batch, explained = console_blocks(PAGE)
+    assert up[0] == "fairway up --nodes 2 --vms 0"
+    async with walkthrough(tmp_path, nodes=2) as hub:
+        hub.neonvm.hold(Step.COMPLETE)
+
+        async def shows(block: tuple[str, str]) -> None:
+            command, output = block
+            assert normalized(await hub.type(command)) == normalized(output), command
+
+        await shows(create)
+        await hub.until(
+            VIRTUAL_MACHINES,
+            lambda found: all(found[name].status.phase == "Running" for name in ("vm-a", "vm-b", "vm-x")),
+        )
+        await shows(before)
+        await shows(grow)
+        await hub.until(VIRTUAL_MACHINES, lambda found: found["vm-a"].status.memorySize == "20Gi")
+        await hub.until(VIRTUAL_MACHINE_MIGRATIONS, is_copying)
+        await shows(during)
+        await shows(moving)
+        hub.neonvm.release()
+        await hub.until(VIRTUAL_MACHINES, has_grown)
+        await hub.until(VIRTUAL_MACHINE_MIGRATIONS, lambda found: not found)
+        await hub.until(
+            CORE_EVENTS, lambda found: any(each.reason == "MigrationCompleted" for each in found.values())
+        )
+        await shows(after)
+        await shows(moved)
+        await shows(batch)
+        await hub.until(PODS, lambda found: found["batch"].status.conditions)
+        await shows(explained)
