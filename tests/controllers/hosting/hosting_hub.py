@@ -13,6 +13,7 @@ from clocks import START, LoopClock
 from fairway.api.cluster import CONDITION_AVAILABLE
 from fairway.api.hosted_request import HostedClusterRequest
 from fairway.api.meta import format_time
+from fairway.api.placement import PLACEMENT_LABEL
 from fairway.controllers.hosting import HostingController
 from fairway.controllers.hosting.hub_access import SECRETS
 from fairway.controllers.leadership import ALONE
@@ -23,12 +24,15 @@ from fairway.kube import (
     HOSTING_POLICIES,
     MANAGED_CLUSTERS,
     MANIFEST_WORKS,
+    PLACEMENT_DECISIONS,
+    PLACEMENTS,
     Forbidden,
     NotFound,
     Patch,
     Recorder,
 )
 from fairway.observe.meters import Meters
+from fairway.plugins.score_debits import SCORE_DEBITS
 from rigs.fake_hub import Call, Document, FakeHub, Key, check_identity, refused, reported_condition
 
 SCORE = "hosted-clusters-score"
@@ -180,6 +184,23 @@ class HostingHub(FakeHub):
 
     def withdraw(self, name: str, *, namespace: str = NAMESPACE) -> None:
         self.remove((HOSTED_CLUSTER_REQUESTS.plural, namespace, name))
+
+    def decide(self, name: str, host: str) -> None:
+        """A Placement with score debits selects a host, and its user creates the hosted cluster at once."""
+        annotations = {SCORE_DEBITS: f"{SCORE}/hostedClustersCount=+1"}
+        self.put(
+            PLACEMENTS,
+            {"metadata": {"name": name, "annotations": annotations}, "spec": {}, "status": {}},
+            namespace=NAMESPACE,
+        )
+        meta = {
+            "name": f"{name}-decision-1",
+            "labels": {PLACEMENT_LABEL: name},
+            "creationTimestamp": format_time(wall()),
+        }
+        status = {"decisions": [{"clusterName": host, "reason": ""}]}
+        self.put(PLACEMENT_DECISIONS, {"metadata": meta, "status": status}, namespace=NAMESPACE)
+        self.others[host] = self.others.get(host, 0) + 1
 
     def secret(self, name: str, value: str) -> None:
         self.put(SECRETS, {"metadata": {"name": name}, "data": {"key": value}}, namespace=NAMESPACE)

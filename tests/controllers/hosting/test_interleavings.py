@@ -1,4 +1,5 @@
-"""Random interleavings of requests, deletions, loads, lost hosts, late agents, crashes and restarts."""
+"""Random interleavings of requests, decisions of Placements, deletions, loads, lost hosts, late agents, crashes and
+restarts."""
 
 import asyncio
 import os
@@ -16,10 +17,12 @@ RUNS = int(os.environ.get("FAIRWAY_HOSTING_RUNS", "15"))
 STEPS = 30
 MOVES = (
     *("ask", "ask", "ask", "withdraw", "publish", "publish", "work", "work"),
-    *("wait", "others", "lose", "add", "kill"),
+    *("wait", "others", "lose", "add", "kill", "decide", "decide"),
 )
 MOST = 3
 """Hosted clusters on a host."""
+SETTLED = 15.0
+"""Virtual seconds in which the controller writes what it has decided."""
 
 
 class Play:
@@ -28,7 +31,7 @@ class Play:
         self.hub = HostingHub()
         self.hosts: list[str] = []
         self.lost: set[str] = set()
-        self.asked = 0
+        self.asked = self.decided = 0
         for _ in range(2):
             self.add_host()
         self.hub.policy(
@@ -67,6 +70,12 @@ class Play:
                 # A foreign hosted cluster that no score has shown yet cannot be known: it is published at once.
                 hub.others[name] = 1
                 hub.publish(name)
+        elif move == "decide" and alive:
+            await asyncio.sleep(SETTLED)  # a decision and a request of the same moment do not see each other
+            name = self.chance.choice(alive)
+            if self.residents(name) + hub.others.get(name, 0) < MOST:
+                self.decided += 1
+                hub.decide(f"p{self.decided}", name)
         elif move == "lose" and len(alive) > 1 and self.chance.random() < 0.4:
             name = self.chance.choice(alive)
             self.lost.add(name)
