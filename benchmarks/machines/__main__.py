@@ -13,7 +13,8 @@ Parts:
   kube-apiserver and etcd with the same nodes and pods. kube-scheduler scores about 10 % of 5,000 nodes by default; one
   row shows it with all nodes scored, for a tenth of the pods. Fairway scores all nodes. CPU time is that of the
   scheduler, per 1,000 pods.
-- *grants*: from an event that leaves room to the permit of a machine that waits.
+- *grants*: from an event that leaves room to the permit of a machine that waits; in the state of machines alone, and on
+  a hub with 100 nodes (see `benchmarks.machines.grants`).
 - *moves*: moves per unit of room, beside a policy that moves the oldest machines first.
 
 Nodes have 4 CPUs, 32 GiB and one of 10 zones.
@@ -29,6 +30,7 @@ from typing import Any, Final
 
 from benchmarks.controllers.stage import EMBEDDED, NAMES, REAL
 from benchmarks.machines import end_to_end, engine
+from benchmarks.machines import grants as hub_grants
 from benchmarks.machines.end_to_end import ALL_NODES, FAIRWAY, KUBE_SCHEDULER, Figures
 from benchmarks.machines.engine import SCENARIOS
 from benchmarks.machines.migrations import milliseconds_to_grant, summary
@@ -37,6 +39,7 @@ from fairway.machines.simulation import POLICIES, Trace, simulate
 
 ENGINE, END_TO_END, GRANTS, MOVES = "engine", "end-to-end", "grants", "moves"
 PARTS: Final = (ENGINE, END_TO_END, GRANTS, MOVES)
+HUB_NODES: Final = 100
 BASIC: Final = "pods alike"
 REQUIRED: Final = tuple(name for name in SCENARIOS if name.startswith("required"))
 COMPARED: Final = ("cheapest set", "oldest first")
@@ -154,7 +157,10 @@ def measure_grants(options: argparse.Namespace) -> dict[str, Any]:
     print()
     rows = [[f"{nodes:,} nodes", f"{found:.2f}"] for nodes, found in grants.items()]
     print(table([["grants: from a deletion to the permit", "ms"], *rows]))
-    return {str(nodes): found for nodes, found in grants.items()}
+    on_hub = asyncio.run(hub_grants.measure(options.hub, HUB_NODES))
+    print()
+    print(hub_grants.summarise(on_hub, hub=options.hub, nodes=HUB_NODES))
+    return {"state": {str(nodes): found for nodes, found in grants.items()}, "hub": on_hub}
 
 
 def measure_moves(_options: argparse.Namespace) -> dict[str, Any]:

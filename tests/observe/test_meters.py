@@ -72,7 +72,7 @@ def used_by_hosting() -> Meters:
 def used_by_machines() -> Meters:
     meters = Meters()
     metrics = PermitMetrics(meters)
-    metrics.show(None)
+    metrics.follow(lambda: None)
     metrics.replied(200, 0.01)
     return meters
 

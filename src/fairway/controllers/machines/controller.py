@@ -30,6 +30,7 @@ from fairway.kube import SYSTEM_CLOCK, Added, Batch, Client, Clock, Deleted, Inf
 from fairway.kube.fence import Lost
 from fairway.kube.resource import NODES, PODS, VIRTUAL_MACHINE_MIGRATIONS, VIRTUAL_MACHINES
 from fairway.machines.permit_protocol import UNAVAILABLE, Permit, PermitError, PermitRequest
+from fairway.machines.state import MachineState
 from fairway.nodes import NodeFleet
 from fairway.observe.meters import Meters
 from fairway.scheduling import Scheduling
@@ -82,6 +83,12 @@ class MachinesController(Reconciler):
         self._groups: Informer[PodGroup] | None = None
         self._has_groups = groups
         self._term: Term | None = None
+        if machines is not None:
+            machines.metrics.follow(self._machine_state)
+
+    def _machine_state(self) -> MachineState | None:
+        term = self._term
+        return None if term is None or term.machines is None else term.machines.state
 
     def watch(self, informers: InformerFactory) -> None:
         self._nodes = informers.of(NODES)

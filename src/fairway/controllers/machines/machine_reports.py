@@ -12,7 +12,6 @@ from fairway.machines.instructions import Alert
 from fairway.machines.machine import Demand, Machine
 from fairway.machines.migration import Migration, Phase
 from fairway.machines.migration_story import REASONS, describe_migration
-from fairway.machines.state import MachineState
 
 
 class MachineReports:
@@ -62,7 +61,3 @@ class MachineReports:
             about = self._objects.machines.get(machine.identity, about)
         if about is not None:
             self._recorder.event(about, reason=alert.reason, message=alert.message, type_=WARNING)
-
-    def show(self, state: MachineState | None) -> None:
-        """Update the gauges; None when the term ends."""
-        self._metrics.show(state)

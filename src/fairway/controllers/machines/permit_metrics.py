@@ -1,6 +1,7 @@
 """Metrics of permits and migrations."""
 
-from collections import Counter as Counts
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from prometheus_client import Counter, Gauge, Histogram
@@ -88,11 +89,18 @@ class PermitMetrics:
     def alerted(self, reason: str) -> None:
         self._alerts.labels(reason).inc()
 
-    def show(self, state: MachineState | None) -> None:
-        """Set the gauges; None while another process leads."""
-        demands = () if state is None else state.permits.demands.values()
-        self._denied.set(sum(each.denied for each in demands))
-        phases = Counts(() if state is None else (each.phase for each in state.migrations.records.values()))
+    def follow(self, state: Callable[[], MachineState | None]) -> None:
+        """Compute the gauges from this state when they are scraped; None while another process leads."""
+        self._denied.set_function(lambda: _denied(state()))
         for phase in Phase:
             if phase not in _OUTCOMES:
-                self._migrations.labels(phase.value).set(phases[phase])
+                self._migrations.labels(phase.value).set_function(partial(_migrations, state, phase))
+
+
+def _denied(state: MachineState | None) -> int:
+    return 0 if state is None else sum(each.denied for each in state.permits.demands.values())
+
+
+def _migrations(state: Callable[[], MachineState | None], phase: Phase) -> int:
+    found = state()
+    return 0 if found is None else sum(each.phase is phase for each in found.migrations.records.values())

@@ -194,7 +194,6 @@ class VirtualMachines:
         self._unsubscribe.clear()
         self._loaded = False
         self.agents.refuse_all(PermitError(UNAVAILABLE, STARTING))
-        self._reports.show(None)
 
     async def quiet(self) -> None:
         """Wait until nothing is being written."""
@@ -230,7 +229,6 @@ class VirtualMachines:
             self._feasible.clear()
             self._changed.set()
         self._report_room()
-        self._reports.show(self.state)
 
     def _handle(self, event: Event) -> None:
         for each in self.state.handle(event, now=self._now()):
