@@ -7,7 +7,7 @@ from fairway.machines import events, instructions
 from fairway.machines.migration import Phase
 from fairway.machines.policy import MachinePolicy
 from fairway.machines.state import EARMARK_EXPIRED, EARMARK_KEPT, EARMARK_PREEMPTED
-from machines.world import N1, N2, N3, World, cu, key
+from machines.world import N1, N2, N3, World, cu, fixture, key
 
 
 def two_migrations(*, e: int = 2, policy: MachinePolicy | None = None) -> World:
@@ -105,3 +105,16 @@ def test_n7_earmark_is_preempted_only_by_a_higher_priority_and_if_the_policy_say
     assert world.holding("new") == (2 if taken else 0)
     world.run()
     assert world.alerts[-1].reason == (EARMARK_PREEMPTED if taken else EARMARK_KEPT)
+
+
+def test_room_of_preempted_pods_belongs_to_the_pod_that_preempted_them() -> None:
+    world = fixture(MachinePolicy(for_demand=False, for_pressure=False))
+    world.ask("a", 6)
+    world.run()
+    waiting = {key("preemptor"): cu(2)}
+    world.state.nominated = lambda host: waiting if host == N1 else {}
+    world.delete("x")
+    assert (world.holding("a"), world.grantable("preemptor"), world.grantable("new")) == (5, 2, 0)
+    waiting.clear()
+    world.send(events.HostObserved(N1, cu(10)))
+    assert (world.holding("a"), world.grantable("new")) == (6, 1)

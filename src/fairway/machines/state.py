@@ -4,9 +4,9 @@ Every event is one transaction of the ledger. A machine that leaves, the machine
 of the earmark between them are therefore one step, which no observer of the ledger can split.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 
-from fairway.engine.ledger import Entry, HostAccount, Ledger, Recorded, Reservation
+from fairway.engine.ledger import Earmark, Entry, HostAccount, Ledger, Recorded, Reservation
 from fairway.engine.workload import HostKey, ResourceList, WorkloadKey, checked_resources
 from fairway.fleet.instant import Micros
 from fairway.machines import events
@@ -19,7 +19,7 @@ from fairway.machines.permit_protocol import Permit
 from fairway.machines.permits import Permits, Turn
 from fairway.machines.policy import MachinePolicy
 from fairway.machines.relief import Relief, TargetOracle
-from fairway.machines.size import charge, exceeds, missing
+from fairway.machines.size import charge, covered, exceeds, missing
 
 SOURCE_NODE = "node {host} is the one that machine {vm} leaves"
 CANCELLED_TARGET = "migration {id} was cancelled"
@@ -30,6 +30,8 @@ EXPIRED_MESSAGE = (
 EARMARK_PREEMPTED = "EarmarkPreempted"
 PREEMPTED_MESSAGE = "{by} takes room on node {host} that was kept for {key}"
 EARMARK_KEPT = "EarmarkKept"
+NOMINATION = "nomination"
+"""Owner of room that is kept for a pod which preempts others."""
 KEPT_MESSAGE = "{by} cannot take room on node {host} that is kept for {key}"
 
 
@@ -41,6 +43,8 @@ class MachineState:
         self.permits = Permits(policy, epoch=ledger.epoch, is_frozen=self.migrations.is_frozen)
         self.migrations.permits = self.permits
         self.relief = Relief(policy, self.permits, self.migrations, oracle)
+        self.nominated: Callable[[HostKey], Mapping[WorkloadKey, ResourceList]] = lambda _: {}
+        """Returns the pods that wait on a node until the pods they preempt are gone, and what they count."""
         self._epoch = ledger.epoch
         self._now: Micros = 0
 
@@ -254,6 +258,7 @@ class MachineState:
             for host in [each for each in turn.touched if each not in done]:
                 done.add(host)
                 before.setdefault(host, self._free(host))
+                self._keep_nominated(turn, host)
                 self.permits.serve(turn, host)
                 if self.permits.ready:
                     self.relief.review(turn, host)
@@ -271,6 +276,22 @@ class MachineState:
         turn.out.extend(RoomFreed(host) for host in freed if _grew(before[host], turn.tx.account(host)))
         self.permits.reply(turn, self.permit)
         self.migrations.flush(turn)
+
+    def _keep_nominated(self, turn: Turn, host: HostKey) -> None:
+        """Keep free room for pods that preempted others there: no machine grows into it before them."""
+        wanted = self.nominated(host)
+        if turn.tx.account(host) is None:
+            return
+        for earmark in list(turn.account(host).earmarks.values()):
+            if earmark.id.startswith(f"{NOMINATION}/"):
+                turn.close(host, earmark.id)
+        for key, amounts in wanted.items():
+            account = turn.account(host)
+            free = {name: max(0, left) for name, left in account.free().items()}
+            room = {} if account.holds(key) else covered(amounts, free)
+            if room:
+                id_ = f"{NOMINATION}/{key.namespace}/{key.name}"
+                turn.tx.earmark(host, Earmark(id=id_, beneficiary=key, amounts=room))
 
     def _free(self, host: HostKey) -> dict[str, int]:
         account = self.ledger.account(host)

@@ -9,9 +9,9 @@ from typing import Any, Final
 import msgspec
 
 from fairway.api.pod_affinity import NodeAffinity, TopologySpreadConstraint
-from fairway.machines.policy import PolicyError
 from fairway.machines.settings import machine_settings
 from fairway.plugins.pods.vm_scaling import NAME as MACHINES
+from fairway.plugins.pods.vm_scaling import VirtualMachineAutoscaling
 from fairway.scheduling.configuration import (
     KNOWN,
     NEAR,
@@ -164,7 +164,9 @@ def _check_machines(given: PluginArgs) -> DecodedArgs:
     args = _without_nulls(given.args)
     try:
         machine_settings(args)
-    except PolicyError as error:
+        # A profile need not enable the plugin, which the controller adds.
+        VirtualMachineAutoscaling(**args)
+    except ValueError as error:
         return DecodedArgs(args={}, problems=(Problem(path=(*given.path, "args"), message=str(error)),))
     return DecodedArgs(args=args)
 

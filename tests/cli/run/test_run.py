@@ -12,6 +12,7 @@ from aiohttp import ClientSession
 
 from cli.up_process import fairway, running, until
 from fairway.api.lease import format_micro_time
+from fairway.cli.options.permits import WITHOUT_ADDRESS
 from fairway.cli.options.serving import DEBUG, HALF_A_PAIR, HEALTH, METRICS, NOTHING_TO_PROTECT
 from fairway.cli.run.command import IDENTITY_OF_NOBODY, SHADOW_OF_NOTHING, run
 from fairway.cli.run.options import DEFAULT_CONTROLLERS, NAMES, NONE_LEFT, chosen
@@ -184,6 +185,8 @@ def test_unknown_controller_names_exit_2(text: str, told: str) -> None:
         (("--identity", "me", "--no-leader-elect"), IDENTITY_OF_NOBODY),
         (("--tls-key", __file__), HALF_A_PAIR),
         (("--tls-key", __file__, "--tls-cert", __file__), NOTHING_TO_PROTECT),
+        (("--permit-agent", "me"), WITHOUT_ADDRESS.format(option="--permit-agent")),
+        (("--permit-audience", "x"), WITHOUT_ADDRESS.format(option="--permit-audience")),
         (("--shard", "3/3"), "is not a shard"),
         (("--health-address", "8081"), "is not an address to listen on"),
         (("--controllers", "placment"), "did you mean 'placement'?"),

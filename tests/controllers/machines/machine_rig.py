@@ -45,6 +45,8 @@ from fairway.whatif.simulation.machines.kubelet import SYNTHETIC, Kubelets
 from fairway.whatif.simulation.machines.neonvm import NeonVM, Step
 
 NAMESPACE = "vms"
+HIGH = "high"
+"""A PriorityClass."""
 GIB = 1 << 30
 MILLI = 1000
 WAIT = 20.0
@@ -124,7 +126,7 @@ class MachineRig:
             body["spec"]["nodeName"] = node
         await self.client.create(PODS, body, namespace=NAMESPACE)
 
-    async def add_vm(self, name: str, units: int, node: str, *, movable: bool = False) -> None:
+    async def add_vm(self, name: str, units: int, node: str, *, movable: bool = False, **spec: Any) -> None:
         """Create a machine, and bind its pod to a node."""
         labels = {AUTO_MIGRATION_LABEL: "true"} if movable else {}
         guest = {
@@ -132,7 +134,7 @@ class MachineRig:
             "memorySlots": {"min": 1, "use": units, "max": 64},
             "memorySlotSize": "1Gi",
         }
-        body = {"metadata": {"name": name, "labels": labels}, "spec": {"guest": guest}}
+        body = {"metadata": {"name": name, "labels": labels}, "spec": {"guest": guest, **spec}}
         await self.client.create(VIRTUAL_MACHINES, body, namespace=NAMESPACE)
         await self.until(lambda: self.pod_of(name) is not None)
         if self.controller is None:
@@ -149,6 +151,12 @@ class MachineRig:
 
     async def delete_vm(self, name: str) -> None:
         await self.client.delete(VIRTUAL_MACHINES, name, namespace=NAMESPACE)
+
+    async def delete_migration(self, name: str) -> None:
+        await self.client.delete(VIRTUAL_MACHINE_MIGRATIONS, name, namespace=NAMESPACE)
+
+    async def create_migration(self, body: dict[str, Any]) -> None:
+        await self.client.create(VIRTUAL_MACHINE_MIGRATIONS, body, namespace=NAMESPACE)
 
     async def resize_vm(self, name: str, units: int) -> None:
         """Change the size of a machine, as its agent does within its permit."""
@@ -360,6 +368,8 @@ def machine_hub(folder: Path) -> Iterator[HubAddress]:
     async def prepare(kubeconfig: Path) -> None:
         async with Client(load_kubeconfig(kubeconfig).context()) as client:
             await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": NAMESPACE}})
+            high = {"metadata": {"name": HIGH}, "value": 1000}
+            await client.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body=high)
 
     with hub_in_thread(folder=folder, definitions=machine_crds()) as address:
         asyncio.run(prepare(address.kubeconfig))

@@ -1,11 +1,13 @@
 """The story on a hub: a machine grows, its node is full, another one moves away, and nobody takes the room."""
 
 import asyncio
+import dataclasses
 from typing import Any
 
 import pytest
 
-from controllers.machines.machine_rig import MachineRig, machine_rig
+from controllers.machines.machine_rig import HIGH, MachineRig, machine_rig
+from fairway.machines.neonvm import migration_object
 from fairway.machines.permit_protocol import PermitError
 from fairway.testing.hub import HubAddress
 from fairway.whatif.simulation.machines.neonvm import Step
@@ -188,3 +190,65 @@ async def test_permits_survive_a_new_term(machine_hub_address: HubAddress) -> No
             # The machine has not grown yet, but its agent may do so at any time.
             await rig.until(lambda: rig.account("n1").used["cpu"] == 9000)
             assert (await rig.ask("vm-b", 9)).resources["cpu"] == 4000
+
+
+async def test_room_of_preempted_pods_is_not_given_to_a_machine_that_waits(
+    machine_hub_address: HubAddress,
+) -> None:
+    async with machine_rig(machine_hub_address, migration={"migrator": "None"}) as rig:
+        await scene(rig)
+        async with rig.controlling():
+            assert (await rig.ask("vm-a", 7)).resources["cpu"] == 4000
+            await rig.add_pod("preemptor", 2, priorityClassName=HIGH, **pinned("n1"))
+            await rig.until(lambda: rig.scheduled("preemptor") == "n1")
+            # X has left 3, and one of them is for the machine.
+            await rig.until(lambda: rig.approved("vm-a") == 5)
+            rig.check()
+
+
+async def test_pods_of_other_schedulers_count_as_soon_as_they_are_observed(
+    machine_hub_address: HubAddress,
+) -> None:
+    async with machine_rig(machine_hub_address, migration={"migrator": "None"}) as rig:
+        await scene(rig)
+        async with rig.controlling():
+            await rig.ask("vm-a", 4)
+            await rig.add_pod("external", 5, node="n1", schedulerName="another")
+            await rig.until(lambda: rig.account("n1").used["cpu"] == 15000)
+            assert (await rig.ask("vm-a", 6)).resources["cpu"] == 4000
+
+
+async def test_overcommitted_machine_counts_less_on_its_node(machine_hub_address: HubAddress) -> None:
+    async with machine_rig(machine_hub_address, migration={"migrator": "None"}) as rig:
+        await rig.add_node("n1", 10)
+        await rig.add_vm("vm-a", 6, "n1", overcommit={"cpu": "1.5", "memory": "1.5"})
+        async with rig.controlling():
+            await rig.until(lambda: rig.account("n1").used["cpu"] == 4000)
+            assert (await rig.ask("vm-a", 20)).resources["cpu"] == 15000
+
+
+async def test_migration_object_that_a_user_deletes_is_cancelled(machine_hub_address: HubAddress) -> None:
+    async with machine_rig(machine_hub_address) as rig:
+        await scene(rig)
+        rig.neonvm.hold(Step.TARGET)
+        async with rig.controlling():
+            await rig.ask("vm-a", 6)
+            await rig.until(lambda: rig.is_held(Step.TARGET))
+            (name,) = [each.id for each in rig.records()]
+            await rig.delete_migration(name)
+            await rig.until(lambda: not rig.migrations.store)
+            await rig.until(lambda: not rig.account("n2").earmarks)
+            assert rig.node_of("vm-b") == "n1"
+
+
+async def test_stray_migration_of_a_former_leader_is_deleted(machine_hub_address: HubAddress) -> None:
+    async with machine_rig(machine_hub_address) as rig:
+        await scene(rig)
+        rig.neonvm.hold(Step.TARGET)
+        async with rig.controlling():
+            await rig.ask("vm-a", 6)
+            await rig.until(lambda: rig.is_held(Step.TARGET))
+            (record,) = rig.records()
+            late = dataclasses.replace(record, id="late", attempt=7)
+            await rig.create_migration(migration_object(late))
+            await rig.until(lambda: [each.id for each in rig.records()] == [record.id])

@@ -150,7 +150,7 @@ def test_plain_pod_cannot_take_earmarked_room_while_its_beneficiary_can() -> Non
     harness.book("vm-b", 2, "n1")
     harness.earmark(2, "n1", for_="vm-a")
     assert harness.run(new_pod("plain")).selected == []
-    kept = KEPT.format(resource="cpu", beneficiary="ns1/vm-a", migration="m1")
+    kept = KEPT.format(resource="cpu", beneficiary="ns1/vm-a", owner="m1")
     assert kept in harness.reasons(new_pod("plain"), "n1")
     assert harness.run(new_pod("vm-a")).selected == ["n1"]
 
@@ -241,6 +241,14 @@ def test_what_if_counts_the_machines_of_removed_pods() -> None:
     assert cycle.run(snapshot, pod_workload(new_pod()), harness.profile, now=0).selected == ["n1"]
     snapshot.add_pod("n1", ("ns1", "plain"), info_of(new_pod("plain", 3)))
     assert cycle.run(snapshot, pod_workload(new_pod()), harness.profile, now=0).selected == []
+
+
+def test_what_if_counts_a_pod_once_for_which_room_is_kept() -> None:
+    harness = Harness({"n1": 4})
+    harness.earmark(2, "n1", for_="nominated")
+    snapshot = HypotheticalSnapshot(harness.fleet.snapshot())
+    snapshot.add_pod("n1", ("ns1", "nominated"), info_of(new_pod("nominated")))
+    assert cycle.run(snapshot, pod_workload(new_pod()), harness.profile, now=0).selected == ["n1"]
 
 
 def test_plugin_without_machines_is_skipped() -> None:

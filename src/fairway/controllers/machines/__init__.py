@@ -6,8 +6,9 @@ decision is bound by one request (``binding``). What users see of it are events 
 
 On hubs with virtual machines, the same informers feed the state of machines (``virtual_machines``), which reads them
 as ``machine_objects`` does. It grants growth to agents, which ask over TLS (``permit_server``, ``agent_access``,
-``waiting_agents``), and migrates machines to make room. What it decides is written by ``machine_steps``, in order for
-each object (``machine_lanes``, ``machine_writer``), and reported by ``machine_reports``.
+``waiting_agents``), and migrates machines to make room, to nodes that ``machine_oracle`` finds. What it decides is
+written by ``machine_steps``, in order for each object (``machine_lanes``, ``machine_writer``), and reported by
+``machine_reports``.
 
 The hub has all state: a binding is atomic, and a new leader begins with the pods and nodes that the hub shows.
 """

@@ -11,9 +11,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
-
-from msgspec import structs
+from typing import Final
 
 from fairway.api.node import Node
 from fairway.api.pod import Pod
@@ -21,6 +19,7 @@ from fairway.api.virtual_machine import VirtualMachine, VirtualMachineMigration
 from fairway.controllers.leadership import Leadership
 from fairway.controllers.machines.machine_lanes import MIGRATION, Written
 from fairway.controllers.machines.machine_objects import MachineObjects, ObjectKey, host_of, key_of
+from fairway.controllers.machines.machine_oracle import MachineOracle, Preview
 from fairway.controllers.machines.machine_reports import MachineReports
 from fairway.controllers.machines.machine_steps import MachineSteps
 from fairway.controllers.machines.machine_writer import MachineWriter
@@ -28,9 +27,8 @@ from fairway.controllers.machines.permit_metrics import PermitMetrics
 from fairway.controllers.machines.waiting_agents import WaitingAgents
 from fairway.engine.dependencies import Event as QueueEvent
 from fairway.engine.ledger import Ledger, LedgerColumns, LedgerError
-from fairway.engine.outcome import Outcome
 from fairway.engine.profile import Enabled
-from fairway.engine.workload import HostKey, ResourceList, Workload, WorkloadKey
+from fairway.engine.workload import HostKey, ResourceList, WorkloadKey
 from fairway.fleet.column import Key as ColumnKey
 from fairway.fleet.direction import Direction
 from fairway.fleet.instant import SECOND, Micros, to_micros
@@ -61,10 +59,9 @@ from fairway.machines.permit_protocol import (
 )
 from fairway.machines.settings import MachineSettings
 from fairway.machines.size import charge
-from fairway.machines.state import MachineState
+from fairway.machines.state import NOMINATION, MachineState
 from fairway.nodes import NodeFleet
 from fairway.nodes.pod_template import PodInfo
-from fairway.plugins.pods import pod_workload
 from fairway.plugins.pods.vm_scaling import NAME
 
 log: Final = logging.getLogger(__name__)
@@ -84,9 +81,6 @@ EXTENDED_POINTS: Final[Mapping[str, tuple[Enabled, ...]]] = {
     "Score": (Enabled(NAME, 1),),
 }
 """Where every profile of pods has the plugin VirtualMachineAutoscaling: a profile without it would give away room."""
-
-Preview = Callable[[Workload[Any]], Outcome | None]
-"""Returns what a scheduling cycle of a pod would decide; None if another scheduler places it."""
 
 
 class VirtualMachines:
@@ -131,10 +125,8 @@ class VirtualMachines:
         )
         self._reports = MachineReports(recorder, metrics, self.objects)
         self.agents = WaitingAgents()
-        self._preview: Preview = lambda _: None
+        self._oracle = MachineOracle(self.objects, amounts=self._amounts)
         self._wake: Callable[[QueueEvent], None] = lambda _: None
-        self._feasible: dict[object, list[HostKey]] = {}
-        """What ``feasible`` has answered during one event."""
         self._events: deque[Event] = deque()
         self._sending = False
         self._room_changes: list[Change] = []
@@ -154,14 +146,20 @@ class VirtualMachines:
             records=self.objects.records(),
             now=self._now(),
         )
+        state.nominated = self._nominated
         LedgerColumns(state.ledger, self._fleet, on_change=self._room_changes.append)
         return state
+
+    def _nominated(self, host: HostKey) -> dict[WorkloadKey, ResourceList]:
+        """Return the pods that preempted others on a node, in the order in which room is kept for them."""
+        found = sorted(self._fleet.nominated_to(host.name), key=lambda info: -info.priority)
+        return {key_of(each.pod): self._amounts(each.pod) for each in found}
 
     # The term
 
     def start(self, *, preview: Preview, wake: Callable[[QueueEvent], None]) -> None:
         """Begin to grant. ``preview`` dry-runs pods, and ``wake`` gets events of the scheduling queue."""
-        self._preview, self._wake = preview, wake
+        self._oracle.preview, self._wake = preview, wake
         self._loaded = True
         # The first batches have all objects; those that are known already change nothing.
         self._unsubscribe = [
@@ -226,7 +224,7 @@ class VirtualMachines:
             self._start_over()
         finally:
             self._sending = False
-            self._feasible.clear()
+            self._oracle.forget()
             self._changed.set()
         self._report_room()
 
@@ -294,10 +292,12 @@ class VirtualMachines:
     def _pod_changed(self, pod: Pod) -> None:
         self.objects.index(pod)
         self._observe_pod(pod)
+        self._review_nominations(key_of(pod))
         self._observe_migrations(self.objects.machine_name(pod))
 
     def _pod_deleted(self, pod: Pod) -> None:
         self._remove(key_of(pod))
+        self._review_nominations(key_of(pod))
         vm = self.objects.machine_name(pod)
         self.objects.drop(pod)
         self._observe_machine(vm)
@@ -315,6 +315,15 @@ class VirtualMachines:
             self.send(found)
         if assumed is not None and assumed != found.machine.host:
             self.send(events.PodForgotten(key, assumed))
+
+    def _review_nominations(self, key: WorkloadKey) -> None:
+        """Give back room that was kept for a pod which does not wait for it any more."""
+        for host in self.ledger.earmarked_for(key):
+            account = self.ledger.account(host)
+            name = f"{NOMINATION}/{key.namespace}/{key.name}"
+            waits = self._fleet.nominations.get((key.namespace, key.name)) == host.name
+            if account is not None and name in account.earmarks and not waits:
+                self.send(events.HostObserved(host, account.capacity))
 
     def _remove(self, key: WorkloadKey) -> None:
         self._reports.forget(key)
@@ -457,24 +466,8 @@ class VirtualMachines:
         if host is not None:
             self.send(events.PodForgotten(key, host))
 
-    # The oracle of the planner
-
     def feasible(self, machine: Machine) -> Sequence[HostKey]:
-        """Return the nodes on which the machine's pod could run, the best first."""
-        pod = self.objects.pods.get((machine.key.namespace, machine.key.name))
-        if pod is None:
-            return []
-        workload = pod_workload(structs.replace(pod, spec=structs.replace(pod.spec, nodeName="")))
-        known = (workload.spec.template.signature, tuple(sorted(self._amounts(pod).items())))
-        if known not in self._feasible:
-            outcome = self._preview(workload)
-            self._feasible[known] = [] if outcome is None else self._ranked(outcome)
-        return self._feasible[known]
-
-    def _ranked(self, outcome: Outcome) -> list[HostKey]:
-        totals = outcome.totals_by_name()
-        ranked = sorted(totals, key=lambda name: (-totals[name], name))
-        return [self.objects.hosts[name] for name in ranked if name in self.objects.hosts]
+        return self._oracle.feasible(machine)
 
     def _now(self) -> Micros:
         return to_micros(self._clock.wall())

@@ -33,7 +33,7 @@ NAME: Final = "VirtualMachineAutoscaling"
 DEFAULT_RESOURCES: Final = (CPU, MEMORY)
 
 INSUFFICIENT: Final = "Insufficient {resource} beside the permits of virtual machines"
-KEPT: Final = "{resource} is kept for {beneficiary} by migration {migration}"
+KEPT: Final = "{resource} is kept for {beneficiary} by {owner}"
 ABOVE_WATERMARK: Final = "migration would lift {resource} above the watermark"
 BAD_SHARE: Final = "{field} must be a number from 0 to 1; got {given!r}"
 BAD_WATERMARK: Final = "watermark must be a number greater than 0, and at most 1; got {given!r}"
@@ -199,6 +199,9 @@ class VirtualMachineAutoscaling(Timeless):
         for each in gone:
             account = account.observe(_key(each), None).release(_key(each))
         for each in new:
+            # Room that is kept for the pod is what it takes.
+            for earmark in [one for one in account.earmarks.values() if one.beneficiary == _key(each)]:
+                account = account.close(earmark.id)
             account = account.observe(_key(each), self._room.amounts_of(each))
         return account
 
@@ -342,7 +345,7 @@ def _reasons(ledger: Ledger, host: str, who: WorkloadKey, short: Sequence[str]) 
         kept = [] if account is None else [each for each in account.kept(who) if each.amounts.get(resource)]
         if kept:
             reasons += (
-                KEPT.format(resource=resource, beneficiary=each.beneficiary, migration=each.id.split("/")[0])
+                KEPT.format(resource=resource, beneficiary=each.beneficiary, owner=each.id.split("/")[0])
                 for each in kept
             )
         else:
