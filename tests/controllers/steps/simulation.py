@@ -248,7 +248,7 @@ class Simulation:
         if worker.done:
             del self.workers[worker.key]
             explanation = self.queue.explain(worker.key)
-            if explanation is not None and explanation.state is State.ERROR_BACKOFF:
+            if explanation is not None and explanation.state in (State.ERROR_BACKOFF, State.BACKOFF):
                 self._excuse(worker.key)
                 self.queue.wake((worker.key,), trigger="the test does not wait")
 

@@ -444,6 +444,17 @@ def test_gate_that_raises_or_returns_nonsense_keeps_the_workload_out_and_is_char
     assert queue.take_faults() == []
 
 
+def test_faulty_gate_is_skipped_if_the_queue_skips_faults() -> None:
+    class Broken:
+        name = "Broken"
+
+        def pre_enqueue(self, _workload: Workload[Any], /) -> Status:
+            raise RuntimeError("no connection")
+
+    queue = queue_of(workload(), gates=(Broken(),), skips_faults=True)
+    assert (state(queue), [fault.plugin for fault in queue.take_faults()]) == (State.ACTIVE, ["Broken"])
+
+
 def test_faulty_queue_sort_falls_back_to_priority_and_is_charged() -> None:
     class Broken:
         name = "Broken"

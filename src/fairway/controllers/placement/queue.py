@@ -14,7 +14,7 @@ from fairway.api.meta import format_time
 from fairway.api.placement import Placement
 from fairway.clusters import cells
 from fairway.engine.dependencies import Dependencies, Event
-from fairway.engine.profile import Profile
+from fairway.engine.profile import OnFault, Profile
 from fairway.engine.queue import Backoff, Explanation, Rejection, RetryLimit, SchedulingQueue
 from fairway.engine.workload import Workload, WorkloadKey
 from fairway.fleet.instant import SECOND, Micros, to_micros
@@ -54,6 +54,7 @@ class PlacementQueue:
             sort=None if profile is None else profile.queue_sort,
             gates=() if profile is None else profile.pre_enqueues,
             backoff=backoff,
+            skips_faults=profile is not None and profile.on_fault is OnFault.SKIP,
             retries=RetryLimit(burst=RETRIES_BURST, every=RETRIES_EVERY),
             describe=cells.describe,
         )

@@ -7,7 +7,7 @@ from typing import Any
 from fairway.engine.fault import Fault, nonsense, raised
 from fairway.engine.points import GateReader, PreEnqueue, QueueSort, Reads, SortKey
 from fairway.engine.queue.entry import Rejection
-from fairway.engine.status import Code, Status, failed
+from fairway.engine.status import OK, Code, Status, failed
 from fairway.engine.workload import Workload
 from fairway.fleet.instant import Micros
 
@@ -26,10 +26,19 @@ class PrioritySort:
 
 
 class QueuePlugins:
-    """One QueueSort plugin, and the PreEnqueue plugins of each workload in the order of its profile."""
+    """One QueueSort plugin, and the PreEnqueue plugins of each workload in the order of its profile.
 
-    def __init__(self, *, sort: QueueSort, gates: Callable[[Workload[Any]], Sequence[PreEnqueue]]) -> None:
-        self._sort = sort
+    A PreEnqueue plugin that fails objects, unless ``skips_faults``.
+    """
+
+    def __init__(
+        self,
+        *,
+        sort: QueueSort,
+        gates: Callable[[Workload[Any]], Sequence[PreEnqueue]],
+        skips_faults: bool = False,
+    ) -> None:
+        self._sort, self._skips_faults = sort, skips_faults
         self._gates = gates
         self._faults: deque[Fault] = deque(maxlen=MOST_FAULTS)
 
@@ -52,7 +61,7 @@ class QueuePlugins:
         return PrioritySort().sort_key(workload, queued)
 
     def objection(self, workload: Workload[Any], *, last: str) -> Rejection | None:
-        """Return the first objection to queueing, starting with the plugin that objected last. A fault is one, too."""
+        """Return the first objection to queueing, starting with the plugin that objected last."""
         gates = self._gates(workload)
         for gate in sorted(gates, key=lambda each: each.name != last) if gates else ():
             status = self._status(gate, workload)
@@ -71,7 +80,7 @@ class QueuePlugins:
                 return status
             fault = nonsense(gate.name, "PreEnqueue", status, expected="a Status")
         self._faults.append(fault)
-        return failed(fault.reason, plugin=gate.name)
+        return OK if self._skips_faults else failed(fault.reason, plugin=gate.name)
 
     def _reads(self, gate: PreEnqueue, workload: Workload[Any]) -> Reads:
         if not isinstance(gate, GateReader):

@@ -54,15 +54,19 @@ class SchedulingQueue:
         backoff: Backoff | None = None,
         retries: RetryLimit | None = None,
         flush_after: Micros = FLUSH_AFTER,
+        skips_faults: bool = False,
         describe: Callable[[Key], str] = " ".join,
     ) -> None:
         """``gates`` are the PreEnqueue plugins of all workloads, or return those of one. ``retries`` limits the retries
-        after errors of all workloads together. ``describe`` names a column in explanations."""
+        after errors of all workloads together. ``skips_faults``: whether a faulty PreEnqueue plugin is
+        skipped instead of keeping workloads out. ``describe`` names a column in explanations."""
         if flush_after <= 0:
             raise ValueError(f"flush_after must be greater than 0; got {flush_after}")
         same = () if callable(gates) else tuple(gates)
         self._plugins = QueuePlugins(
-            sort=sort or PrioritySort(), gates=gates if callable(gates) else lambda _: same
+            sort=sort or PrioritySort(),
+            gates=gates if callable(gates) else lambda _: same,
+            skips_faults=skips_faults,
         )
         self._backoff_policy = backoff or Backoff()
         self._retries = retries
