@@ -7,7 +7,7 @@ from fairway.api.cluster import Taint
 from fairway.api.placement import PlacementSpec, Toleration
 from fairway.clusters import cells
 from fairway.engine import cycle
-from fairway.engine.points import NEVER_CHANGES
+from fairway.engine.points import NEVER_CHANGES, Context
 from fairway.engine.status import Code
 from fairway.fleet.instant import SECOND
 from fairway.placement import default_profile
@@ -352,3 +352,17 @@ def test_shared_verdicts_are_those_of_each_fleet() -> None:
         assert world.look(KEY, now=NOW_MICROS).outcome.selected == expected
     tolerated.put(cluster("c1", taints=[taint("b")]))
     assert tolerated.look(KEY, now=NOW_MICROS).outcome.selected == []
+
+
+def test_own_decision_matters_only_with_a_taint_that_spares_decided_clusters() -> None:
+    """Otherwise each written decision would cost a full cycle."""
+    plugin, world = TaintToleration(), hub(cluster("c1", taints=[taint("a")]))
+    workload = world.workload(KEY)
+
+    def shared() -> frozenset[tuple[str, ...]]:
+        return plugin.reads(Context(world.fleet.snapshot(), workload, NOW_MICROS)).shared
+
+    assert not shared()
+    world.put(cluster("c1", taints=[taint("a", effect=IF_NEW)]))
+    assert shared() == {(cells.OWN_DECISIONS, *KEY)}
+    assert plugin.basis(Context(world.fleet.snapshot(), workload, NOW_MICROS))

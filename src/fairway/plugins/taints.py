@@ -253,8 +253,16 @@ class TaintToleration(Timeless):
         return soonest
 
     def reads(self, context: Context, /) -> Reads:
+        taints = frozenset({cells.TAINTS})
+        if not self.basis(context):
+            return Reads(cells=taints)
         owner = placement_of(context).owner
-        return Reads(cells=frozenset({cells.TAINTS}), shared=frozenset({(cells.OWN_DECISIONS, *owner)}))
+        return Reads(cells=taints, shared=frozenset({(cells.OWN_DECISIONS, *owner)}))
+
+    def basis(self, context: Context, /) -> bool:
+        """Return whether membership in the decision matters."""
+        asked = placement_of(context).derive(placement_tolerations)
+        return asked.judge_all(context.snapshot.codes(cells.TAINTS)).if_new
 
     def until(self, context: Context, rows: Rows, /) -> Micros:
         workload = placement_of(context)

@@ -83,13 +83,13 @@ async def test_a_claim_wakes_those_who_read_it(manager: Manager, fleet: HubFleet
 @pytest.mark.usefixtures("two")
 async def test_a_score_wakes_those_who_read_it(manager: Manager, fleet: HubFleet) -> None:
     async with waking(fleet, manager, 1):
-        await fleet.after(manager, ADD_ON_PLACEMENT_SCORES, await fleet.score("a", {"cpu": 2}))
+        await fleet.after(manager, ADD_ON_PLACEMENT_SCORES, await fleet.score("b", {"cpu": 2}))
+    assert fleet.chosen("fastest") == ["b"]
 
 
 @pytest.mark.usefixtures("two")
 async def test_a_score_that_changes_no_decision_wakes_nobody(manager: Manager, fleet: HubFleet) -> None:
-    """Once it is known when the recorded scores are to be written again."""
-    await fleet.after(manager, ADD_ON_PLACEMENT_SCORES, await fleet.score("a", {"cpu": 2}))
+    """The scores that the decision records are written again later."""
     async with waking(fleet, manager, 0):
         await fleet.after(manager, ADD_ON_PLACEMENT_SCORES, await fleet.score("a", {"cpu": 3}))
         await fleet.after(manager, ADD_ON_PLACEMENT_SCORES, await fleet.score("b", {"cpu": 2}))
@@ -147,6 +147,7 @@ async def test_a_score_of_a_cluster_that_is_not_in_the_running_wakes_nobody(
     await fleet.cluster("a", labels={"colour": "red"})
     await fleet.cluster("b", labels={"colour": "blue"})
     await fleet.cluster("c", member_of="")
+    await fleet.cluster("d", labels={"colour": "red"})
     for word in "abc":
         await fleet.score(word, {"cpu": 1})
     await fleet.place("p", PlacementSpec(numberOfClusters=1, predicates=(RED,), prioritizerPolicy=BY_CPU))
@@ -155,7 +156,8 @@ async def test_a_score_of_a_cluster_that_is_not_in_the_running_wakes_nobody(
         await fleet.score("b", {"cpu": 99})
         await fleet.after(manager, ADD_ON_PLACEMENT_SCORES, await fleet.score("c", {"cpu": 99}))
     async with waking(fleet, manager, 1):
-        await fleet.after(manager, ADD_ON_PLACEMENT_SCORES, await fleet.score("a", {"cpu": 99}))
+        await fleet.after(manager, ADD_ON_PLACEMENT_SCORES, await fleet.score("d", {"cpu": 99}))
+    assert fleet.chosen("p") == ["d"]
 
 
 @pytest.mark.usefixtures("two")

@@ -361,6 +361,19 @@ def test_settled_workload_that_an_event_leaves_unaffected_is_not_woken() -> None
     assert (state(queue, "a"), state(queue, "b")) == (State.SETTLED, State.ACTIVE)
 
 
+def test_hastened_workload_is_tried_at_the_earlier_deadline() -> None:
+    queue = queue_of(workload())
+    queue.hasten(key(), 5)
+    assert queue.next_deadline() is None, "only settled workloads have a deadline"
+    queue.pop(now=0)
+    queue.settle(key(), Dependencies(), now=0, deadline=None)
+    for deadline, expected in ((20, 20), (10, 10), (15, 10)):
+        queue.hasten(key(), deadline)
+        assert queue.next_deadline() == expected
+    assert popped(queue, 9) is None
+    assert popped(queue, 10) == "a"
+
+
 @dataclass
 class Gate:
     name: str = "Gate"

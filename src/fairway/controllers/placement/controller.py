@@ -9,7 +9,7 @@ import asyncio
 import logging
 import random
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from typing import Any, ClassVar, Final
 
@@ -19,6 +19,7 @@ from fairway.controllers.leadership import Leadership
 from fairway.controllers.placement.committer import CommitFailed, Committer
 from fairway.controllers.placement.queue import BACKOFF, NEW_TERM, Owner, PlacementQueue
 from fairway.controllers.placement.session import WriteSession
+from fairway.controllers.placement.settled import delay_until
 from fairway.controllers.placement.shard import Shard
 from fairway.controllers.placement.slow_lane import Allowance, SlowLane, inspect
 from fairway.controllers.placement.state import PlacementState
@@ -30,7 +31,7 @@ from fairway.engine.outcome import Outcome
 from fairway.engine.points import NEVER_CHANGES
 from fairway.engine.profile import Profile
 from fairway.engine.queue import Backoff
-from fairway.fleet.instant import SECOND, Micros, from_micros
+from fairway.fleet.instant import SECOND, Micros
 from fairway.kube import SYSTEM_CLOCK, Client, Clock, KubeError, Recorder
 from fairway.kube.fence import Lost, Unconfirmed
 from fairway.kube.log_throttle import retry_level
@@ -55,8 +56,6 @@ RESYNC_SECONDS: Final = 600.0
 """OCM's controller reconciles every placement as often, even without changes."""
 PLUGIN_FAULTS: Final = "fairway.plugin_faults"
 """Attribute of spans."""
-_TICK: Final = timedelta(milliseconds=1)
-"""Timers use another clock than expiry times; a margin so that none fires too early."""
 
 
 class PlacementController(Controller):
@@ -293,11 +292,11 @@ class PlacementController(Controller):
         """Return in how many seconds to decide again, even if nothing changes."""
         delays = []
         if plan.until is not None and plan.until != NEVER_CHANGES:
-            delays.append((from_micros(plan.until) - now + _TICK).total_seconds())
+            delays.append(delay_until(plan.until, now))
         if self._resync:
             # Spread them over time.
             delays.append(self._resync * random.uniform(0.9, 1.1))
-        return max(0.0, min(delays)) if delays else None
+        return min(delays, default=None)
 
     # For the debug endpoint
 

@@ -171,6 +171,11 @@ class PlacementQueue:
         self._queue.reject(_key(owner), rejections, now=self.now(), dependencies=dependencies)
         self._returned(owner)
 
+    def hasten(self, owner: Owner, *, after: float) -> None:
+        """Try a settled placement again after so many seconds, unless it is to be tried earlier."""
+        self._queue.hasten(_key(owner), self.now() + int(after * SECOND))
+        self._more.set()  # the next deadline may be new
+
     def fail(self, owner: Owner, error: str) -> None:
         """Return a placement after an error, to retry it after its back-off."""
         self._observer.retried()

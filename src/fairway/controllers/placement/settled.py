@@ -4,16 +4,18 @@ Most changes of a score change no decision. Such placements need no plan and no 
 """
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from fairway.api.placement import SORT_BY_SCORE
 from fairway.controllers.placement.queue import Owner
 from fairway.controllers.placement.record import PlacementRecord
 from fairway.engine.outcome import Outcome
-from fairway.fleet.instant import Micros
+from fairway.fleet.instant import Micros, from_micros
 from fairway.placement.reconcile_plan import due_of, stamp_due_of
 
+_TICK: Final = timedelta(milliseconds=1)
+"""Timers use another clock than expiry times; a margin so that none fires too early."""
 MOST_CHECKS: Final = 64
 """Placements that are checked at once, in about a millisecond; more are queued."""
 
@@ -29,6 +31,11 @@ class LimitedCheck:
     def __call__(self, owner: Owner) -> bool:
         self._left -= 1
         return self._left >= 0 and self._check(owner)
+
+
+def delay_until(until: Micros, now: datetime) -> float:
+    """Return the seconds until a time of the wall clock."""
+    return max(0.0, (from_micros(until) - now + _TICK).total_seconds())
 
 
 def settled_until(record: PlacementRecord, outcome: Outcome, *, now: datetime) -> Micros | None:

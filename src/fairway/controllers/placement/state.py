@@ -24,7 +24,7 @@ from fairway.controllers.placement.decision_cache import DecisionCache, placemen
 from fairway.controllers.placement.queue import DISTURBED, LISTED, Owner, PlacementQueue
 from fairway.controllers.placement.record import PlacementRecord
 from fairway.controllers.placement.session import WriteSession
-from fairway.controllers.placement.settled import LimitedCheck, settled_until
+from fairway.controllers.placement.settled import LimitedCheck, delay_until, settled_until
 from fairway.controllers.placement.shard import Shard
 from fairway.controllers.placement.unobserved_writes import UnobservedWrites, is_newer, is_same_version
 from fairway.engine import cycle
@@ -379,7 +379,12 @@ class PlacementState:
             return False
         self._meters.cycle(seconds=time.perf_counter() - began, followed=True)
         until = settled_until(record, outcome, now=now)
-        return until is not None and record.until is not None and until >= record.until
+        if until is None:
+            return False
+        if record.until is None or until < record.until:
+            record.until = until
+            self._queue.hasten(owner, after=delay_until(until, now))
+        return True
 
     def work_of(self, owner: Owner) -> int:
         """Work of CEL expressions in the last decision."""

@@ -239,6 +239,15 @@ class SchedulingQueue:
             if deadline is not None:
                 self._deadlines.push((entry.key.namespace, entry.key.name), (deadline,))
 
+    def hasten(self, key: WorkloadKey, deadline: Micros) -> None:
+        """Try a settled workload again at this time, unless it has an earlier deadline."""
+        entry = self._find(key)
+        if entry is None or entry.state is not State.SETTLED:
+            return
+        if entry.deadline is None or deadline < entry.deadline:
+            entry.deadline = deadline
+            self._deadlines.push((entry.key.namespace, entry.key.name), (deadline,))
+
     def release(self, key: WorkloadKey, *, now: Micros) -> None:
         """Return a workload whose attempt was abandoned. It is tried again at once."""
         returned = self._take_back(key, now)
@@ -300,8 +309,8 @@ class SchedulingQueue:
         """Wake the workloads that the event concerns, and record it for those in flight.
 
         Return the woken ones, and those that are tried again once they are settled. ``is_unaffected`` is called for
-        settled workloads: it returns whether another attempt would settle them in the same way, until the same deadline
-        or a later one. Then they are not woken.
+        settled workloads: it returns whether another attempt would settle them in the same way. Then they are not
+        woken. If the attempt would have an earlier deadline, it calls ``hasten``.
         """
         self._tick(now)
         self._in_flight.record(event)
