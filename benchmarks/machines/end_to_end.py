@@ -35,6 +35,7 @@ IMAGE: Final = "registry.k8s.io/pause:3.10"
 CREATORS: Final = 32
 LONGEST_SECONDS: Final = 1_200.0
 IDLE_SECONDS: Final = 1.0
+QUIET_SAMPLES: Final = 3
 FAIRWAY: Final = "fairway"
 KUBE_SCHEDULER: Final = "kube-scheduler"
 ALL_NODES: Final = "kube-scheduler, all nodes scored"
@@ -206,10 +207,9 @@ async def run(
                 each.cancel()
             if not bindings.complete.is_set():
                 raise RuntimeError(f"{len(bindings.nodes)} of {pods} pods were bound\n{process.tail()}")
-            cpu = await _idle_cpu(process.pid)
+            cpu, events = await _until_idle(client, process.pid)
             hub_cpu = sum(map(cpu_seconds, hub)) - hub_began
             _, most_memory = memory(process.pid)
-            events = await _events(client)
     return Figures(
         pods=pods,
         rate=(pods - 1) / max(bindings.last - bindings.first, 1e-9),
@@ -227,15 +227,17 @@ async def _end_of(process: Running) -> None:
         await asyncio.sleep(IDLE_SECONDS)
 
 
-async def _idle_cpu(pid: int) -> float:
-    """Return the CPU time of a process once it uses almost none."""
-    last = cpu_seconds(pid)
-    for _ in range(60):
+async def _until_idle(client: Client, pid: int) -> tuple[float, int]:
+    """Return the CPU time of a process once it uses almost none and writes no events, and their number."""
+    last = cpu_seconds(pid), await _events(client)
+    quiet = 0
+    for _ in range(120):
         await asyncio.sleep(IDLE_SECONDS)
-        now = cpu_seconds(pid)
-        if now - last < 0.05 * IDLE_SECONDS:
-            return now
+        now = cpu_seconds(pid), await _events(client)
+        quiet = quiet + 1 if now[1] == last[1] and now[0] - last[0] < 0.05 * IDLE_SECONDS else 0
         last = now
+        if quiet == QUIET_SAMPLES:
+            break
     return last
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kube.pod_cluster import CPUS, DEFAULT, FAIRWAY, PodCluster, PodSpace, pod_cluster, pod_space
+from kube.pod_cluster import CPUS, DEFAULT, FAIRWAY, GANGS, PodCluster, PodSpace, pod_cluster, pod_space
 from rigs.kubernetes import Tools, background
 
 PODS = int(os.environ.get("FAIRWAY_PODS", "160"))
@@ -86,13 +86,27 @@ async def test_scheduled_event_is_that_of_kube_scheduler(space: PodSpace) -> Non
     assert ours["message"] == theirs["message"].replace("/theirs ", "/ours ")
 
 
+async def test_gang_waits_for_room_and_starts_together(space: PodSpace) -> None:
+    await space.add_nodes("gang-0")
+    group = {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {"name": "gang"},
+        "spec": {"minMember": 3},
+    }
+    path = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{space.name}/podgroups"
+    await space.client.request("POST", path, body=group)
+    labels = {"scheduling.x-k8s.io/pod-group": "gang"}
+    await space.add_pods(names("gang", 3), cpu="2", scheduler=GANGS, labels=labels)
+    await space.until(lambda: any(each.status.conditions for each in space.pods.values()))
+    assert space.nodes == {}
+    await space.add_nodes("gang-1")
+    await space.until(lambda: len(space.nodes) == 3)
+    assert set(space.nodes.values()) == {"gang-0", "gang-1"}
+
+
 async def test_preemption_spares_pods_with_a_disruption_budget(space: PodSpace) -> None:
-    await space.add_nodes("protected-0")
-    await space.add_pods(names("protected", 2), cpu="2", labels={"app": "protected"})
-    await space.until(lambda: len(space.nodes) == 2)
-    await space.add_nodes("exposed-0")
-    await space.add_pods(names("exposed", 2), cpu="2", labels={"app": "exposed"})
-    await space.until(lambda: len(space.nodes) == 4)
+    # First, because it reaches the scheduler by another watch than pods.
     budget = {
         "metadata": {"name": "protected"},
         "spec": {"minAvailable": 2, "selector": {"matchLabels": {"app": "protected"}}},
@@ -101,6 +115,12 @@ async def test_preemption_spares_pods_with_a_disruption_budget(space: PodSpace) 
     await space.client.request("POST", budgets, body=budget)
     priority = {"metadata": {"name": "urgent"}, "value": 1000}
     await space.client.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body=priority)
+    await space.add_nodes("protected-0")
+    await space.add_pods(names("protected", 2), cpu="2", labels={"app": "protected"})
+    await space.until(lambda: len(space.nodes) == 2)
+    await space.add_nodes("exposed-0")
+    await space.add_pods(names("exposed", 2), cpu="2", labels={"app": "exposed"})
+    await space.until(lambda: len(space.nodes) == 4)
     await space.add_pods(["urgent"], cpu="4", priority="urgent")
     await space.until(lambda: "urgent" in space.nodes)
     assert space.nodes == {"urgent": "exposed-0", "protected-0": "protected-0", "protected-1": "protected-0"}

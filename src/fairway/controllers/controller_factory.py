@@ -22,7 +22,6 @@ from fairway.controllers.machines.permit_metrics import PermitMetrics
 from fairway.controllers.placement import PlacementController
 from fairway.controllers.placement.queue import BACKOFF
 from fairway.controllers.placement.shadow import Shadow
-from fairway.controllers.placement.write_limiter import EventLane, WriteLimiter
 from fairway.controllers.reconciler import Controller
 from fairway.controllers.recovery import RecoveryController
 from fairway.controllers.scores import ScoreController
@@ -39,6 +38,7 @@ from fairway.controllers.settings import (
     SCORES,
     Settings,
 )
+from fairway.controllers.write_limiter import EventLane, WriteLimiter
 from fairway.engine.queue import Backoff
 from fairway.fleet.instant import SECOND
 from fairway.kube import (
@@ -91,6 +91,8 @@ WITHOUT_MACHINES: Final = "the hub does not serve %s: only pods are scheduled"
 WITHOUT_CALCULATORS: Final = "the hub does not serve %s: prioritizers that use it find no score"
 NOT_WATCHED: Final = "score debits do not include %s, which cannot be listed: %s"
 WITHOUT_GROUPS: Final = "the hub does not serve %s: pods that name a pod group are not scheduled"
+BINDINGS_AT_ONCE: Final = 32
+"""Concurrent bindings of pods. Events of pods are written when there are fewer, or after many bindings."""
 NOTHING_TO_DO: Final = "the hub does not serve %s: controller %s is not started"
 
 
@@ -112,7 +114,9 @@ class ControllerFactory:
         self._of_machines = self._recorder(events, MACHINES_REPORTER)
         self._pods = self._pod_scheduling() if MACHINES in settings.controllers else None
         names = () if self._pods is None else self._pods.specs
-        self._of_pods = {name: self._recorder(events, name) for name in names}
+        self._bindings = WriteLimiter(at_once=BINDINGS_AT_ONCE)
+        after_bindings = EventLane(events, self._bindings)
+        self._of_pods = {name: self._recorder(after_bindings, name) for name in names}
         """By profile: as of kube-scheduler, the reporter is the scheduler's name."""
         self._stack = AsyncExitStack()
 
@@ -235,6 +239,7 @@ class ControllerFactory:
             recorders=self._of_pods,
             machines=self._machine_options(self._pods) if self._has_virtual_machines else None,
             groups=self._groups,
+            limiter=self._bindings,
             clock=self._clock,
         )
 

@@ -26,6 +26,7 @@ from fairway.controllers.machines.pod_status import PodReporter
 from fairway.controllers.machines.preemption import PREFIX
 from fairway.controllers.machines.virtual_machines import EXTENDED_POINTS, VirtualMachines
 from fairway.controllers.reconciler import Key, Reconciler
+from fairway.controllers.write_limiter import WriteLimiter
 from fairway.kube import SYSTEM_CLOCK, Added, Batch, Client, Clock, Deleted, Informer, Recorder, Updated
 from fairway.kube.fence import Lost
 from fairway.kube.resource import NODES, PODS, VIRTUAL_MACHINE_MIGRATIONS, VIRTUAL_MACHINES
@@ -53,7 +54,7 @@ class MachinesController(Reconciler):
     """``scheduling`` has the profiles, ``recorders`` one recorder for each of them.
 
     ``groups`` is whether the hub serves PodGroups. ``machines`` is None on a hub that does not serve virtual machines:
-    only pods are scheduled.
+    only pods are scheduled. ``limiter`` lets bindings go before events.
     """
 
     name: ClassVar[str] = "machines"
@@ -67,6 +68,7 @@ class MachinesController(Reconciler):
         recorders: Mapping[str, Recorder],
         machines: MachineOptions | None = None,
         groups: bool = False,
+        limiter: WriteLimiter | None = None,
         workers: int = WORKERS,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
@@ -82,6 +84,7 @@ class MachinesController(Reconciler):
         self._migrations: Informer[VirtualMachineMigration]
         self._groups: Informer[PodGroup] | None = None
         self._has_groups = groups
+        self._limiter = limiter or WriteLimiter()
         self._term: Term | None = None
         if machines is not None:
             machines.metrics.follow(self._machine_state)
@@ -161,7 +164,7 @@ class MachinesController(Reconciler):
                 await term.reporter.write(key)
 
     def _begin(self, leadership: Leadership) -> Term:
-        hub = PodAccess(self.client, leadership=leadership, meters=self.meters)
+        hub = PodAccess(self.client, leadership=leadership, meters=self.meters, limiter=self._limiter)
         reporter = PodReporter(
             pods=self._pods, recorders=self._recorders, hub=hub, wake=self.queue.add, clock=self.clock
         )

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from fairway.api.pod import Pod
 from fairway.controllers.leadership import Leadership
+from fairway.controllers.write_limiter import Lane, WriteLimiter
 from fairway.engine.workload import WorkloadKey
 from fairway.kube import ApiError, Client, KubeError, NotFound, Patch
 from fairway.kube.resource import PODS
@@ -19,8 +20,10 @@ class PodAccess:
     """All writes name the uid: a pod that was recreated under the same name is not touched. Methods raise KubeErrors,
     and Lost when the term is over."""
 
-    def __init__(self, client: Client, *, leadership: Leadership, meters: Meters) -> None:
-        self._client, self._leadership, self._meters = client, leadership, meters
+    def __init__(
+        self, client: Client, *, leadership: Leadership, meters: Meters, limiter: WriteLimiter
+    ) -> None:
+        self._client, self._leadership, self._meters, self._limiter = client, leadership, meters, limiter
 
     async def bind(self, key: WorkloadKey, node: str) -> None:
         body = {
@@ -28,10 +31,11 @@ class PodAccess:
             "metadata": {"name": key.name, "namespace": key.namespace, "uid": key.uid},
             "target": {"kind": "Node", "name": node},
         }
-        with self._counted("pods/binding", "create"):
-            await self._client.create(
-                PODS, body, namespace=key.namespace, subresource="binding", field_manager=FIELD_MANAGER
-            )
+        async with self._limiter.turn(Lane.DECISION):
+            with self._counted("pods/binding", "create"):
+                await self._client.create(
+                    PODS, body, namespace=key.namespace, subresource="binding", field_manager=FIELD_MANAGER
+                )
 
     async def read(self, key: WorkloadKey) -> Pod | None:
         """Return the pod as the hub has it now; None if it was deleted or recreated."""

@@ -23,9 +23,9 @@ from fairway.controllers.placement.settled import delay_until
 from fairway.controllers.placement.shard import Shard
 from fairway.controllers.placement.slow_lane import Allowance, SlowLane, inspect
 from fairway.controllers.placement.state import PlacementState
-from fairway.controllers.placement.write_limiter import Lane, Superseded, WriteLimiter
 from fairway.controllers.placement.writer import NAME, DecisionWriter, lane_of
 from fairway.controllers.reconciler import BROKE, FAILED, Controller
+from fairway.controllers.write_limiter import Lane, Superseded, WriteLimiter
 from fairway.engine.dependencies import Dependencies
 from fairway.engine.outcome import Outcome
 from fairway.engine.points import NEVER_CHANGES

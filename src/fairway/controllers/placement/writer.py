@@ -16,8 +16,8 @@ from fairway.api.placement import Placement, PlacementStatus
 from fairway.controllers.leadership import Leadership
 from fairway.controllers.placement.queue import Owner
 from fairway.controllers.placement.session import WriteSession
-from fairway.controllers.placement.write_limiter import Lane, WriteLimiter
 from fairway.controllers.reconciler import Outdated
+from fairway.controllers.write_limiter import Lane, WriteLimiter
 from fairway.kube import (
     PLACEMENT_DECISIONS,
     PLACEMENTS,

@@ -13,7 +13,6 @@ from enum import IntEnum
 from typing import Final
 
 from fairway.api.event import CoreEvent, Event
-from fairway.controllers.placement.queue import Owner
 from fairway.kube.events import Sink
 
 AT_ONCE: Final = 8
@@ -21,9 +20,13 @@ AT_ONCE: Final = 8
 MOST_AHEAD: Final = 100
 """Writes that may overtake one of a later lane, so that no lane starves."""
 
+Owner = tuple[str, str]
+"""Namespace and name."""
+
 
 class Lane(IntEnum):
     DECISION = 0
+    """Decisions of Placements, and bindings of pods."""
     REFRESH = 1
     """Scores of the same clusters, and statuses."""
     EVENT = 2

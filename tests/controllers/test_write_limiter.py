@@ -3,7 +3,7 @@
 import asyncio
 
 from fairway.api.event import CoreEvent, Event
-from fairway.controllers.placement.write_limiter import EventLane, Lane, WriteLimiter
+from fairway.controllers.write_limiter import EventLane, Lane, WriteLimiter
 
 
 class Writes:
