@@ -170,7 +170,9 @@ async def test_addon_certificate_is_renewed_in_time_and_when_lost(member: Joined
         await secret_of(member, add_on, not_with=second.data[names.KEY])
 
 
-async def test_addon_secret_is_deleted_with_the_addon(member: Joined) -> None:
+async def test_addon_secret_is_deleted_with_the_addon(
+    member: Joined, caplog: pytest.LogCaptureFixture
+) -> None:
     add_on = fresh("score")
     async with looked_after(member):
         await install(member, add_on, finalizers=("test.dev/holds",))
@@ -189,11 +191,12 @@ async def test_addon_secret_is_deleted_with_the_addon(member: Joined) -> None:
             MANAGED_CLUSTER_ADD_ONS, add_on, free, kind=Patch.MERGE, namespace=member.name
         )
         await gone(member.cluster, SECRETS, secret.metadata.name, namespace=secret.metadata.namespace)
+    assert not [each for each in caplog.records if each.levelname == "ERROR"]
 
 
 @pytest.mark.parametrize("labels", [{}, {names.JOINED_LABEL: "another-hubs"}])
 async def test_foreign_secret_is_not_changed(member: Joined, labels: dict[str, str]) -> None:
-    """Whoever says where an add-on lives could otherwise have any Secret of that name replaced."""
+    """Otherwise a user who sets the install namespace of an add-on could have any Secret of that name replaced."""
     add_on = fresh("score")
     namespace, name = f"{add_on}-ns", f"{add_on}-hub-kubeconfig"
     await member.cluster.request("POST", "/api/v1/namespaces", body={"metadata": {"name": namespace}})

@@ -57,7 +57,7 @@ def container(**more: Any) -> dict[str, Any]:
             "periodSeconds": 1,
             "timeoutSeconds": int(DEADLINE),
         },
-        "volumeMounts": [{"name": "hub", "mountPath": MOUNT}],
+        "volumeMounts": [{"name": "hub", "mountPath": MOUNT}, {"name": "tmp", "mountPath": "/scratch"}],
         **more,
     }
 
@@ -91,7 +91,10 @@ async def deploy(cluster: Client, fleet: Fleet, *, secret: bool = True, **more: 
                 "spec": {
                     "serviceAccountName": "agent-sa",
                     "containers": [container(**more)],
-                    "volumes": [{"name": "hub", "secret": {"secretName": "identity"}}],
+                    "volumes": [
+                        {"name": "hub", "secret": {"secretName": "identity"}},
+                        {"name": "tmp", "emptyDir": {}},
+                    ],
                 },
             },
         },
@@ -200,6 +203,7 @@ async def test_local_agent_runs_and_stops_with_klusterlet(
         files = place(tmp_path, deployment)
         assert (files / "volumes/hub/kubeconfig").read_bytes() == fleet.hub.read_bytes()
         assert oct((files / "cluster/token").stat().st_mode & 0o777) == "0o600"
+        assert oct((files / "volumes/tmp").stat().st_mode & 0o777) == "0o700"
     assert not alive(pid)
     # Of what it was given nothing stays but its log.
     assert [each.name for each in files.iterdir()] == ["log"]
