@@ -101,7 +101,7 @@ def to_add_on(*managed: ManagedClusterScore, now: datetime = NOON, **options: An
     for each in managed:
         extents.put(calculator_of(each) or "", each.metadata.namespace, each.status.score)
     mine = [each for each in managed if each.metadata.namespace == "c1"]
-    plan = plan_add_on(mine, None, heard={}, options=BridgeOptions(**options), extents=extents, now=now)
+    plan = plan_add_on(mine, None, observed_at={}, options=BridgeOptions(**options), extents=extents, now=now)
     return dict(plan.put[0].status) if plan.put else None
 
 
@@ -150,13 +150,13 @@ def test_score_that_cannot_be_read_is_not_bridged() -> None:
 @pytest.mark.parametrize("until", [datetime(1, 1, 1, tzinfo=UTC), NOON - timedelta(seconds=1)])
 def test_bridged_score_whose_end_was_moved_into_the_past_is_written_again(until: datetime) -> None:
     source = calculated("health", 10)
-    (draft,) = plan_add_on([source], None, heard={}, options=BridgeOptions(), extents={}, now=NOON).put
+    (draft,) = plan_add_on([source], None, observed_at={}, options=BridgeOptions(), extents={}, now=NOON).put
     written = msgspec.convert(draft.status, AddOnPlacementScoreStatus)
     there = AddOnPlacementScore(
         metadata=ObjectMeta(name=draft.name, namespace="c1", labels=dict(draft.labels)),
         status=structs.replace(written, validUntil=until),
     )
-    plan = plan_add_on([source], there, heard={}, options=BridgeOptions(), extents={}, now=NOON)
+    plan = plan_add_on([source], there, observed_at={}, options=BridgeOptions(), extents={}, now=NOON)
     assert [each.status["validUntil"] for each in plan.put] == [draft.status["validUntil"]]
 
 
@@ -177,7 +177,7 @@ def test_future_update_time_counts_as_now() -> None:
     assert status is not None
     assert status["validUntil"] == "2031-05-05T12:05:00Z"
     later = NOON + timedelta(seconds=300)
-    plan = plan_add_on([ahead], None, heard={"c1-a": NOON}, options=BOTH, extents={}, now=later)
+    plan = plan_add_on([ahead], None, observed_at={"c1-a": NOON}, options=BOTH, extents={}, now=later)
     assert plan.put == ()  # the writer has not updated it since
 
 
@@ -197,7 +197,7 @@ def test_calculator_range_uses_the_scale_of_providers(value: int, symmetric: int
 
 def test_just_created_score_is_not_reported_missing() -> None:
     made = ManagedClusterScore(metadata=ObjectMeta(name="c1-new", namespace="c1"))
-    plan = plan_add_on([made], None, heard={}, options=BOTH, extents={}, now=NOON)
+    plan = plan_add_on([made], None, observed_at={}, options=BOTH, extents={}, now=NOON)
     assert plan == Plan()
 
 
@@ -368,7 +368,7 @@ class People(RuleBasedStateMachine):
         self.managed: dict[Key, ManagedClusterScore] = {}
         self.add_ons: dict[Key, AddOnPlacementScore] = {}
         self.confirmed: dict[Key, datetime] = {}
-        self.heard: dict[Key, datetime] = {}
+        self.observed_at: dict[Key, datetime] = {}
 
     @initialize(
         options=st.builds(
@@ -389,7 +389,7 @@ class People(RuleBasedStateMachine):
         at = None if age is None else self.now - timedelta(seconds=age)
         made = calculated(name, score, at=at, cluster=cluster, labelled=labelled, trouble=trouble)
         self.managed[cluster, made.metadata.name] = made
-        self.heard[cluster, made.metadata.name] = self.now
+        self.observed_at[cluster, made.metadata.name] = self.now
 
     @rule(cluster=clusters, name=resources, given=scores, left=ages, labelled=forged, said=words)
     def publish(
@@ -480,7 +480,7 @@ class People(RuleBasedStateMachine):
         assert made.status.validUntil is not None
         assert made.status.validUntil > self.now
         newest = max(
-            min(moment, self.heard[key])
+            min(moment, self.observed_at[key])
             for key, each in self.managed.items()
             if each.metadata.namespace == made.metadata.namespace
             and is_original(each.metadata)
@@ -510,9 +510,16 @@ class People(RuleBasedStateMachine):
                 if calculator and is_original(each.metadata) and updated(each) is not None:
                     extents.put(calculator, where, each.status.score)
             current = add_ons.get(self.options.resource)
-            heard = {name: moment for (where, name), moment in self.heard.items() if where == cluster}
+            observed_at = {
+                name: moment for (where, name), moment in self.observed_at.items() if where == cluster
+            }
             return plan_add_on(
-                managed.values(), current, heard=heard, options=self.options, extents=extents, now=self.now
+                managed.values(),
+                current,
+                observed_at=observed_at,
+                options=self.options,
+                extents=extents,
+                now=self.now,
             )
         confirmed = {name: moment for (where, name), moment in self.confirmed.items() if where == cluster}
         return plan_managed(

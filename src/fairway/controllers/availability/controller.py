@@ -154,7 +154,7 @@ class AvailabilityController(Reconciler):
             accepted is not None
             and accepted.status == TRUE
             and cluster.metadata.deletionTimestamp is None
-            and self._heartbeats.heard(cluster.metadata.name) is None
+            and self._heartbeats.last_renewal(cluster.metadata.name) is None
         )
 
     async def _create_lease(self, name: str, leadership: Leadership) -> None:
@@ -174,13 +174,13 @@ class AvailabilityController(Reconciler):
         name = cluster.metadata.name
         if find_condition(cluster.status.conditions or (), CONDITION_ACCEPTED) is None:
             return False  # never accepted: no renewals are expected
-        heard = self._heartbeats.heard(name)
-        if heard is None:
+        renewed = self._heartbeats.last_renewal(name)
+        if renewed is None:
             # Without a lease there will be no renewal, unless the lease was just created.
             return not self._needs_lease(cluster) and _available(cluster) is not None
         duration = cluster.spec.leaseDurationSeconds
-        patience = self._grace * (min(duration, LONGEST_DURATION) if duration > 0 else DURATION)
-        left = max(heard, self._blind) + patience - self.clock.monotonic()
+        grace_period = self._grace * (min(duration, LONGEST_DURATION) if duration > 0 else DURATION)
+        left = max(renewed, self._blind) + grace_period - self.clock.monotonic()
         if left <= 0 and self._leases.lag > 0:
             left = LOOK_SECONDS  # it may have renewed; the watch has not delivered it
         if left > 0:

@@ -20,19 +20,19 @@ LEASE: Final = "managed-cluster-lease"
 
 class Heartbeats:
     def __init__(self) -> None:
-        self._heard: dict[str, float] = {}
+        self._renewals: dict[str, float] = {}
 
-    def heard(self, cluster: str) -> float | None:
+    def last_renewal(self, cluster: str) -> float | None:
         """The last heartbeat on the monotonic clock; None if there is no lease."""
-        return self._heard.get(cluster)
+        return self._renewals.get(cluster)
 
     def found(self, cluster: str, lease: Lease, *, wall: datetime, now: float) -> None:
         """Record a new lease. ``now`` is from the monotonic clock."""
         renewed = parse_micro_time(lease.spec.renewTime) or lease.metadata.creationTimestamp or wall
-        self._heard[cluster] = now - max(0.0, (wall - renewed).total_seconds())
+        self._renewals[cluster] = now - max(0.0, (wall - renewed).total_seconds())
 
     def renewed(self, cluster: str, *, now: float) -> None:
-        self._heard[cluster] = now
+        self._renewals[cluster] = now
 
     def lost(self, cluster: str) -> None:
-        self._heard.pop(cluster, None)
+        self._renewals.pop(cluster, None)

@@ -68,7 +68,7 @@ class BridgeController(Reconciler):
         self._calculated: defaultdict[str, dict[str, ManagedClusterScore]] = defaultdict(dict)
         self._spans = ValueRanges()
         self._confirmed: defaultdict[str, dict[str, datetime]] = defaultdict(dict)
-        self._heard: defaultdict[str, dict[str, datetime]] = defaultdict(dict)
+        self._observed_at: defaultdict[str, dict[str, datetime]] = defaultdict(dict)
         self._writer = FencedWriter(client, meters=meters, controller=self.name)
         self._throttle = LogThrottle(log)
 
@@ -102,11 +102,11 @@ class BridgeController(Reconciler):
             cluster, gone = new.metadata.namespace, isinstance(change, Deleted)
             if gone:
                 self._calculated[cluster].pop(new.metadata.name, None)
-                self._heard[cluster].pop(new.metadata.name, None)
+                self._observed_at[cluster].pop(new.metadata.name, None)
             else:
                 self._calculated[cluster][new.metadata.name] = new
                 if not (isinstance(change, Updated) and updated(change.old) == updated(new)):
-                    self._heard[cluster][new.metadata.name] = self.clock.wall()
+                    self._observed_at[cluster][new.metadata.name] = self.clock.wall()
             self._look(cluster)
             calculator = calculator_of(new)
             if not calculator or calculator in self.options.ranges:
@@ -127,7 +127,7 @@ class BridgeController(Reconciler):
             plan = plan_add_on(
                 self._calculated.get(cluster, {}).values(),
                 self._add_ons.get(cluster, {}).get(self.options.resource),
-                heard=self._heard.get(cluster, {}),
+                observed_at=self._observed_at.get(cluster, {}),
                 options=self.options,
                 extents=self._spans,
                 now=now,

@@ -102,19 +102,18 @@ def plan_add_on(
     managed: Iterable[ManagedClusterScore],
     current: AddOnPlacementScore | None,
     *,
-    heard: Mapping[str, datetime],
+    observed_at: Mapping[str, datetime],
     options: BridgeOptions,
     extents: Extents,
     now: datetime,
 ) -> Plan:
-    """Plan one cluster. ``managed`` are all scores in its namespace. ``heard`` has, by name, when the current update
-    time of each was first observed.
-    """
+    """Plan one cluster. ``managed`` are all scores in its namespace. ``observed_at`` has, by name, when the current
+    update time of each was first observed."""
     if current is not None and not is_made_from(FROM_MANAGED, current.metadata):
         taken = TAKEN.format(kind="AddOnPlacementScore", name=_full(current.metadata))
         return Plan(problems=(taken,) if options.to_add_on and any(_originals(managed, options)) else ())
     managed = tuple(managed)
-    found, raw, ends, problems = _scores(managed, heard, options=options, extents=extents, now=now)
+    found, raw, ends, problems = _scores(managed, observed_at, options=options, extents=extents, now=now)
     if not found:
         return Plan(drop=() if current is None else (current.metadata,), problems=tuple(problems))
     valid_until = min(ends)
@@ -167,7 +166,7 @@ def _failing(managed: Iterable[ManagedClusterScore], options: BridgeOptions) -> 
 
 def _scores(
     managed: Iterable[ManagedClusterScore],
-    heard: Mapping[str, datetime],
+    observed_at: Mapping[str, datetime],
     *,
     options: BridgeOptions,
     extents: Extents,
@@ -188,9 +187,9 @@ def _scores(
             problems.append(NO_TIME.format(name=each.metadata.name))
             continue
         # A time in the future, from a clock that is ahead, counts as the time at which it was observed.
-        end = (min(moment, now, heard.get(each.metadata.name, now)) + timedelta(seconds=options.ttl)).replace(
-            microsecond=0
-        )
+        end = (
+            min(moment, now, observed_at.get(each.metadata.name, now)) + timedelta(seconds=options.ttl)
+        ).replace(microsecond=0)
         if end <= now:
             problems.append(TOO_OLD.format(name=each.metadata.name, time=format_time(moment)))
             continue
