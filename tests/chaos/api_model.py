@@ -1,4 +1,4 @@
-"""A model of the API: objects, their versions and what watchers are told of them, without any rule about clients."""
+"""A model of the API: objects, their versions and their watch events."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -18,7 +18,7 @@ APPLY = "application/apply-patch+yaml"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Object:
-    """What the model remembers of one."""
+    """State of one object in the model."""
 
     uid: str
     version: int
@@ -30,7 +30,7 @@ class Object:
     generation: int | None = None
 
     def with_(self, **changes: Any) -> "Object":
-        """Counts a change of what is specified."""
+        """Return a changed copy; a changed spec increases the generation."""
         made = replace(self, **changes)
         if made.value != self.value and self.generation is not None:
             made = replace(made, generation=self.generation + 1)

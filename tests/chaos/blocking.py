@@ -69,7 +69,7 @@ class Feed:
         self.code = self._answer.status
 
     def next(self) -> Document:
-        """Waits for it. Bookmarks come, too."""
+        """Wait for the next event, also a bookmark."""
         line = self._answer.readline()
         assert line, "the watch ended"
         event: Document = json.loads(line)

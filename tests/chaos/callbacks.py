@@ -1,7 +1,7 @@
-"""Judges what an informer told its handlers: each batch must follow from those before it, and never go back.
+"""Check the batches of an informer: each must follow from those before it, and never go back.
 
-Within an epoch an object only gets newer, also over its deletion and return. A new epoch begins with a batch from a
-full list. Put together the batches are the informer's store.
+Within an epoch an object only gets newer, also across its deletion and re-creation. A new epoch begins with a batch
+from a full list. Together, the batches give the informer's store.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ class Batch:
 
 @dataclass(slots=True)
 class Copy:
-    """What somebody knows who believes the informer."""
+    """The store as reconstructed from the batches of an informer."""
 
     objects: dict[Key, Seen] = field(default_factory=dict)
     epoch: int = 0
@@ -77,7 +77,7 @@ class Copy:
             self.objects[change.key] = now
 
     def differences(self, hub: Mapping[Key, Seen]) -> list[str]:
-        """From what the hub has."""
+        """Return the differences from the hub's objects."""
         keys = sorted({*hub, *self.objects})
         return [
             f"{key} is {hub.get(key)}, known as {self.objects.get(key)}"

@@ -1,10 +1,10 @@
-"""A program of several replicas of which only the leader may write: it adds to a ledger for as long as it leads.
+"""A replica that writes to a ledger while it leads.
 
-Says what it does in lines of JSON. When told to ``stop`` it stops itself with SIGSTOP at the worst moment there is: the
-lease is confirmed, the write is next. What it does when it wakes up is what counts:
+It reports its actions as messages. On ``stop`` it stops itself with SIGSTOP between the confirmation of its lease and
+its write. After SIGCONT it acts according to the value of ``stop``:
 
-- ``careful``: it looks at the clock once more, which costs nothing;
-- ``late``: the write is on its way, as if it had been stopped within the system call.
+- ``careful``: it checks the clock once more;
+- ``late``: it sends the write, as if it had been stopped within the system call.
 """
 
 import asyncio
@@ -97,7 +97,7 @@ class Candidate:
         )
 
     async def _late(self, ledger: Thing, fence: Fence) -> None:
-        """The end of the term ends the waiting for the answer, but what was sent was sent."""
+        """The end of the term cancels the wait for the response, but not the request that was sent."""
 
         def tell(sending: "asyncio.Task[Thing]") -> None:
             refused = isinstance(sending.exception(), Conflict)

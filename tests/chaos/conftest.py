@@ -1,7 +1,7 @@
-"""What these tests share, and how long they take.
+"""Length and seed of the chaos tests.
 
-By default they are as long as everybody can bear all the time. ``FAIRWAY_CHAOS=10`` makes them ten times as long, and
-``FAIRWAY_CHAOS_SEED`` repeats the decisions of an earlier run, though not its timing.
+``FAIRWAY_CHAOS=10`` makes them ten times as long, and ``FAIRWAY_CHAOS_SEED`` repeats the decisions of an earlier run,
+but not its timing.
 """
 
 import os
@@ -18,7 +18,7 @@ from fairway.testing.hub import hub_in_thread
 
 @pytest.fixture
 def chance() -> random.Random:
-    """Other decisions every time, but in CI; the seed is printed with a failure."""
+    """Random decisions, except in CI; a failure prints the seed."""
     given = os.environ.get("FAIRWAY_CHAOS_SEED") or (
         0 if os.environ.get("CI") else random.randrange(1_000_000)
     )
@@ -28,7 +28,7 @@ def chance() -> random.Random:
 
 @pytest.fixture(scope="session")
 def length() -> int:
-    """How many times longer than usual."""
+    """Factor of the length of tests."""
     return int(os.environ.get("FAIRWAY_CHAOS", "1"))
 
 

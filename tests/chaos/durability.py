@@ -1,14 +1,13 @@
-"""Judges a record: was everything acknowledged kept, told to every watcher once and in order, and nothing made up?
+"""Check a record: writes are kept, every watcher received each change once and in order, no change was invented.
 
-The hub orders all changes by version, and that order is the only story there is. It is put together from what the
-watchers were sent. Then everything anybody was told must fit into it: acknowledged writes are in it, at the version
-acknowledged; writes of unknown fate at most once; every watcher was sent all of it that concerns it; every list is the
-story told up to the list's version.
+The hub orders all changes by version. That history is put together from the events of the watchers, and every response
+must fit into it: acknowledged writes are in it at their version; writes with an unknown result at most once; every
+watcher received all changes of its scope; every list equals the history up to the list's version.
 
-Facts also have times. If somebody knew of version 17 before a request was sent, its answer must not be from before
-version 17; and if a write sent after an answer got version 23, that answer can only be from before 23. So every
-answer belongs into a window of versions (``Clock``), in which there must be a moment at which it was true. As versions
-grow with every write of the hub, this is linearizability with the order of writes given.
+Responses also have times. If version 17 was known before a request was sent, its response must not be older than
+version 17; and if a write sent after a response got version 23, that response must be older than 23. So each response
+belongs into a window of versions (``Clock``) and must have been correct at some moment in it. As versions grow with
+every write, this is linearizability with a given order of writes.
 """
 
 import math
@@ -36,7 +35,7 @@ class Problem:
 
 
 def told(problems: Sequence[Problem]) -> str:
-    """For an assertion's message."""
+    """Format problems for an assertion."""
     lines = [str(problem) for problem in problems[:_MANY]]
     if len(problems) > _MANY:
         lines.append(f"… and {len(problems) - _MANY} more")
@@ -44,7 +43,7 @@ def told(problems: Sequence[Problem]) -> str:
 
 
 def problems(record: Record) -> list[Problem]:
-    """Everything that is wrong; empty for a hub that keeps its word."""
+    """Return all problems; empty for a correct hub."""
     found: list[Problem] = []
     for watch in record.watches:
         found += _order(watch)
@@ -122,7 +121,7 @@ def _completeness(watch: Watching, story: Story) -> Iterator[Problem]:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A key was in this state from its first version up to, but not including, the last."""
+    """A key had this state from its first version up to, but not including, the last."""
 
     first: int
     last: float
@@ -130,7 +129,7 @@ class Span:
 
 
 class Lives:
-    """Every key's states in order. A key nobody ever saw is absent throughout."""
+    """The states of each key in order; an unknown key is always absent."""
 
     def __init__(self) -> None:
         self._spans: dict[Key, list[Span]] = defaultdict(lambda: [Span(0, math.inf, None)])
@@ -141,11 +140,11 @@ class Lives:
         spans.append(Span(version, math.inf, state))
 
     def during(self, key: Key, window: "Window") -> Iterator[State | None]:
-        """The states in which the key was at some moment of the window."""
+        """Return the states of the key in the window."""
         return (s.state for s in self._spans[key] if s.last > window.first and s.first < window.last)
 
     def before(self, key: Key, version: int) -> State | None:
-        """As the write of that version found it."""
+        """Return the state before the write of this version."""
         return next(s.state for s in self._spans[key] if s.first < version <= s.last)
 
     def at(self, resource: str, namespace: str | None, version: int) -> dict[Key, State]:
@@ -195,14 +194,14 @@ def _lives(record: Record, story: Story, found: list[Problem]) -> Lives:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Versions that may have been the newest while a request was answered: from ``first``, below ``last``."""
+    """Versions that may have been the newest during a request: from ``first``, below ``last``."""
 
     first: int
     last: float
 
 
 class Clock:
-    """Which versions were known by when, and which can't have been reached yet."""
+    """Which versions were known at a time, and which cannot have been reached yet."""
 
     def __init__(self, record: Record, story: Story) -> None:
         deleted = {
@@ -279,7 +278,7 @@ def _done(write: Write, event: Event, lives: Lives, window: Window) -> Iterator[
 
 
 def _true(write: Write, states: Sequence[State | None]) -> bool:
-    """Whether the refusal was right at some moment."""
+    """Whether the rejection was correct at some moment."""
     match write.outcome:
         case "exists":
             return any(state is not None for state in states)
@@ -296,7 +295,7 @@ def _made(story: Story) -> dict[str, Event]:
 
 
 def _explained(record: Record, story: Story, clock: Clock) -> Iterator[Problem]:
-    """Every change must be somebody's, and no write may have happened twice."""
+    """Check that every change belongs to a write, and no write happened twice."""
     attempts = {write.token: write for write in record.writes}
     removals: dict[Key, list[Write]] = defaultdict(list)
     for write in record.writes:

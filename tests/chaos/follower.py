@@ -1,4 +1,4 @@
-"""A program that follows a resource with an informer, and passes on everything it is told, and what is logged."""
+"""A program that runs an informer and reports its batches and its log."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""A hub that can do no wrong, in a few lines: its records are what the checkers must accept, and what is doctored."""
+"""A correct hub in memory, whose records the checkers must accept and tests falsify."""
 
 import math
 import random
@@ -26,7 +26,7 @@ class _Request:
 
 @dataclass(slots=True)
 class HonestHub:
-    """Requests take effect at one moment between their beginning and their end, or are cut off before or after it."""
+    """A request takes effect at one moment between its beginning and its end, or is cut off before or after it."""
 
     chance: random.Random
     version: int = 100

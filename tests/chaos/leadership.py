@@ -1,8 +1,8 @@
-"""Judges an election by the history of its Lease, and by what was written on the strength of it.
+"""Check an election by the history of its Lease and the writes of its leaders.
 
-Versions order everything on a hub. So at the version of any write it can be said who held the Lease: that must be who
-wrote. The times in the Lease are of one machine here, so they can be compared: nobody takes it from a holder before its
-time is over. And by that machine's clock no two replicas may have been inside their guards at the same time.
+Versions order all changes on a hub, so the holder of the Lease at the version of any write is known, and must be the
+writer. All times are of one machine: no replica acquires the Lease before it expires or is released, and no two
+replicas are inside their guards at the same time.
 """
 
 from collections.abc import Iterator, Sequence
@@ -54,7 +54,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """Something written under a guard."""
+    """A write under a guard."""
 
     version: int
     holder: str
@@ -64,7 +64,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guarded:
-    """When somebody was inside a guard that held, by the machine's clock."""
+    """Times at which a replica entered and left a guard, by the machine's clock."""
 
     holder: str
     token: int
@@ -73,7 +73,7 @@ class Guarded:
 
 
 def problems(lease: Sequence[Held], ledger: Sequence[Entry], guards: Sequence[Guarded]) -> list[Problem]:
-    """All in the order of versions, as a watch sent them."""
+    """Return all problems. Arguments are in the order of versions, as a watch sent them."""
     return [*_terms(lease), *_entries(lease, ledger), *_together(guards)]
 
 

@@ -1,11 +1,11 @@
-"""Is there one order in which all operations could have happened one after the other, each between its call and return?
+"""Search for an order in which all operations could have happened, each between its call and its return.
 
-The search is Wing's and Gong's: whatever may come first is tried, then what may come next. An operation may come next
-if no other one that is still left had returned before it was called. Lowe's memory makes that bearable: the same
-operations done with the same state as a result need to be tried only once.
+This is the search of Wing and Gong: it tries every operation that may come first, then each that may come next. An
+operation may come next if no remaining one returned before it was called. Lowe's cache keeps it fast: the same set of
+operations with the same resulting state is tried only once.
 
-Operations whose fate is unknown are optional: they may come between their call and their end, or never. If nobody can
-say that they won't happen any more, their end is infinity. The fewer of those the better, for each doubles the work.
+Operations with an unknown result are optional: they may come between their call and their end, or never. Their end is
+infinite if they may still happen later. Each of those doubles the work.
 """
 
 import math
@@ -30,7 +30,7 @@ Step = Callable[[S, C], Iterable[S]]
 
 
 def order(operations: Sequence[Operation[C]], *, initial: S, step: Step[S, C]) -> list[Operation[C]] | None:
-    """An order that explains everything; None if there is none. Optional ones may be missing in it."""
+    """Return an order that explains all operations, or None. Optional ones may be missing in it."""
     search = _Search(sorted(operations, key=lambda each: each.begun), step)
     tried: set[tuple[int, S]] = set()
     path: list[int] = []
@@ -56,7 +56,7 @@ def order(operations: Sequence[Operation[C]], *, initial: S, step: Step[S, C]) -
 
 
 class _Search(Generic[S, C]):
-    """Sets of operations are the bits of a number, those set that are done or can't be done any more."""
+    """Sets of operations are the bits of a number; a bit is set if the operation is done or cannot happen any more."""
 
     def __init__(self, ranked: Sequence[Operation[C]], step: Step[S, C]) -> None:
         self.ranked, self._step = ranked, step
@@ -67,7 +67,7 @@ class _Search(Generic[S, C]):
         return done & self._required == self._required
 
     def after(self, done: int, at: int) -> int:
-        """When something is done that was called after the end of another, it is too late for that one."""
+        """Mark operations that ended before the call of a done operation as impossible."""
         begun = self.ranked[at].begun
         for other in self._optional:
             if other >= at:
@@ -77,7 +77,7 @@ class _Search(Generic[S, C]):
         return done | 1 << at
 
     def next(self, done: int, state: S) -> Iterator[tuple[int, S]]:
-        """What may come next, and what it would leave. The earliest to return are tried first: mostly that is it."""
+        """Yield the operations that may come next, with the remaining ones; the earliest to return first."""
         left: list[int] = []
         deadline = math.inf
         for at, each in enumerate(self.ranked):
@@ -103,7 +103,7 @@ Result = Literal["done", "exists", "conflict", "absent", "unknown"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """One request about one object. Values are unique, so a version stands for the value it came with."""
+    """One request about one object. Values are unique, so a value identifies its version."""
 
     kind: AccessKind
     result: Result = "done"
@@ -114,7 +114,7 @@ class Access:
 
 
 def register(value: str | None, access: Access) -> Iterable[str | None]:
-    """The Step of such a register; None is absence."""
+    """The Step of a register; None is absence."""
     outcome, after = _outcome(value, access)
     if access.result == "unknown":
         return (after,) if outcome == "done" else ()

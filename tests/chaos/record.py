@@ -1,7 +1,7 @@
-"""What clients of a hub were told, as they were told it: the raw material of the checkers.
+"""Requests and responses of the clients of a hub, the input of the checkers.
 
-Times are of one clock that only runs forward, so that of two facts it can be said that one was known before the other
-was asked for. Versions are resourceVersions as numbers.
+All times are of one monotonic clock, so a response that arrived before a request was sent is known to be earlier.
+Versions are resourceVersions as numbers.
 """
 
 import math
@@ -20,7 +20,7 @@ EventType = Literal["ADDED", "MODIFIED", "DELETED"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """One object at one version. ``token`` is the name of the write that made it so."""
+    """One object at one version. ``token`` names the write that created this state."""
 
     key: Key
     uid: str
@@ -47,7 +47,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """An object that was shown, by a read or by a write that changed nothing; None where there was none."""
+    """An object in a response, of a read or of a write without changes; None for a missing object."""
 
     key: Key
     state: State | None
@@ -74,7 +74,7 @@ class Event:
 
 @dataclass(slots=True, kw_only=True)
 class Watching:
-    """Everything one watcher was sent after ``since``, over all its connections, up to the end of the record."""
+    """All events that one watcher received after ``since``, over all its connections."""
 
     name: str
     resource: str
@@ -89,7 +89,7 @@ class Watching:
 
 @dataclass(slots=True, kw_only=True)
 class Record:
-    """Begins with one listing of each resource before anything was written; watchers begin at its version."""
+    """It begins with one list of each resource before the first write; watchers begin at its version."""
 
     listings: list[Listing] = field(default_factory=list)
     writes: list[Write] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Hubs that can be killed and come back: the embedded one as a process, and the real one."""
+"""Hubs that can be killed and restarted: the embedded one as a process, and the real one."""
 
 import asyncio
 import resource
@@ -24,13 +24,13 @@ ENDED = "the hub ended with status {status}:\n{tail}"
 class Server(Protocol):
     @property
     def kubeconfig(self) -> Path:
-        """The administrator's."""
+        """Path of the administrator's kubeconfig."""
 
     async def crash(self) -> None:
-        """It is dead when this returns, without having had a moment to prepare."""
+        """Kill the process, and wait for its end."""
 
     async def start(self) -> None:
-        """Again, at the same address with the same data; ready when this returns."""
+        """Restart it at the same address with the same data, and wait until it is ready."""
 
 
 def client_of(server: Server) -> Client:
@@ -38,7 +38,7 @@ def client_of(server: Server) -> Client:
 
 
 class EmbeddedServer:
-    """``fairway hub`` as a process, on a port that stays its own."""
+    """``fairway hub`` as a process, on a fixed port."""
 
     def __init__(self, *, folder: Path, port: Port, limits: dict[int, int] | None = None) -> None:
         """``folder`` gets the log and the kubeconfig, and the data in ``data``, which may be a mount."""
@@ -49,14 +49,14 @@ class EmbeddedServer:
         self.child: Child | None = None
 
     def launch(self, *options: str) -> Child:
-        """Without waiting for anything."""
+        """Start the process without waiting."""
         arguments = ["hub", "--data", str(self.data), "--port", str(self._port), "--no-crds"]
         arguments += ["--kubeconfig-out", str(self.kubeconfig), *options]
         self.child = Child("fairway.cli.main", *arguments, log=self.log, limits=self._limits)
         return self.child
 
     def lift_limits(self) -> None:
-        """Of the running process and of those launched later."""
+        """Remove the limits of the running process and of later ones."""
         assert self.child is not None
         for limit in self._limits or {}:
             resource.prlimit(self.child.pid, limit, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
@@ -80,7 +80,7 @@ class EmbeddedServer:
                 await self._moment()
 
     async def owned(self) -> None:
-        """Until the process has taken the data for its own: from then on it is reading it."""
+        """Wait until the process has locked its data, which it reads from then on."""
         assert self.child is not None
         held = self.data / lock.FILE
         while not (held.exists() and held.read_text(encoding="ascii").strip() == str(self.child.pid)):
@@ -97,7 +97,7 @@ class EmbeddedServer:
         self.child.kill()
 
     async def stop(self) -> None:
-        """In order."""
+        """Stop the process with SIGTERM."""
         assert self.child is not None
         self.child.signal(15)
         await self.child.end()
@@ -119,7 +119,7 @@ async def embedded_server(
 
 
 class RealServer:
-    """kube-apiserver; etcd stays."""
+    """kube-apiserver; etcd keeps running."""
 
     def __init__(self, hub: RealHub) -> None:
         self.hub = hub

@@ -1,4 +1,4 @@
-"""No answer is ahead of the disk: what a write is refused for, or finds done already, is committed when it is told."""
+"""The hub sends no response before the state it depends on is committed."""
 
 import asyncio
 import sqlite3
@@ -24,7 +24,7 @@ from rigs.cleanup import delete_all
 
 
 class Gate:
-    """Holds the hub's commits back, and can make them fail."""
+    """Delays the hub's commits, and can make them fail."""
 
     def __init__(self) -> None:
         self.open = threading.Event()
@@ -77,7 +77,7 @@ def set_token(client: Client, token: str, **more: Any) -> Coroutine[Any, Any, Th
 async def answered_while_held(
     gate: Gate, first: Any, second: Any
 ) -> tuple[asyncio.Task[Any], asyncio.Task[Any]]:
-    """``first`` is on its way to the disk when ``second`` is asked; nobody may have an answer by then."""
+    """Send ``second`` while the commit of ``first`` is delayed; neither may have a response yet."""
     one = asyncio.create_task(first)
     await asyncio.to_thread(gate.reached.wait)
     gate.awaited.clear()
@@ -89,7 +89,7 @@ async def answered_while_held(
 
 
 async def settled(client: Client) -> None:
-    """Until who could answer has answered: a read through the same loop comes after what the hub was at before."""
+    """Wait until possible responses were sent: these reads are served after earlier work of the hub."""
     for _ in range(3):
         await client.request("GET", "/livez")
 
@@ -152,7 +152,7 @@ CASES: dict[str, Any] = {
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("fate", ["committed", "failed"])
-async def test_an_answer_waits_for_what_it_is_about(tmp_path: Path, case: str, fate: str) -> None:
+async def test_response_waits_for_the_commit_it_depends_on(tmp_path: Path, case: str, fate: str) -> None:
     there, first, second, refusal = CASES[case]
     gate = Gate()
     async with single_hub(tmp_path) as client:

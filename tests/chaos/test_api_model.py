@@ -1,7 +1,7 @@
-"""The API of a hub against a model of it: codes, reasons, versions, what is left, and what watchers see.
+"""Compare the API of a hub with a model: codes, reasons, versions, remaining objects and watch events.
 
-The rules are those that clients rely on: who may overwrite whom, what a version is good for, when something is gone.
-Whatever is asked in whatever order, the hub must answer as they say.
+The model has the rules that clients rely on: which writes conflict, what a version identifies, when an object is
+deleted.
 """
 
 from dataclasses import replace
@@ -98,7 +98,7 @@ class ApiMachine(RuleBasedStateMachine):
     # Being answered
 
     def changed(self, key: Key, answer: Answer, wanted: Object, *, code: int = 200) -> None:
-        """The answer is the new state, and the model's; nothing was written if nothing differs."""
+        """Check that the response is the new state and the model's; an equal object is not written."""
         assert answer.code == code, answer
         got = read(key[0], answer.body)
         before = self.model.objects.get(key)
@@ -115,7 +115,7 @@ class ApiMachine(RuleBasedStateMachine):
         self.model.put(key, got)
 
     def gone(self, key: Key) -> None:
-        """Its deletion has a version that only watchers are told."""
+        """Record a deletion, whose version only watchers receive."""
         feed = self.news(key[0])
         assert feed["type"] == "DELETED"
         assert feed["object"]["metadata"]["name"] == key[1]
@@ -134,7 +134,7 @@ class ApiMachine(RuleBasedStateMachine):
     # Watches
 
     def caught_up(self, kind: Kind) -> None:
-        """The watch has told everything so far, in order, and nothing else."""
+        """Check that the watch sent all changes in order, and nothing else."""
         feed, position = self.feeds[kind]
         told = [event for event in self.model.events if event.kind == kind]
         for event in told[position:]:
@@ -328,7 +328,7 @@ class ApiMachine(RuleBasedStateMachine):
             self.gone(key)
 
     def marked(self, key: Key, answer: Answer) -> None:
-        """It stays until its finalizers are gone."""
+        """Record a deletion that waits for finalizers."""
         there = self.model.objects[key]
         generation = there.generation
         if generation is not None and not there.deleting:
@@ -407,7 +407,7 @@ def list_of(found: dict[str, Object]) -> list[str]:
     return [*found]
 
 
-def test_the_api_is_as_its_model(hub: Hub, length: int) -> None:
+def test_api_responses_match_the_model(hub: Hub, length: int) -> None:
     class Machine(ApiMachine):
         def __init__(self) -> None:
             super().__init__(hub)

@@ -1,4 +1,4 @@
-"""The judge of informers accepts what follows, and nothing else."""
+"""The checker of informer batches."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def taken(*batches: Batch) -> Copy:
 BEGIN = batch(change("added", 5), change("added", 3, name="other"), listed=True)
 
 
-def test_what_follows_is_believed() -> None:
+def test_batches_that_follow_each_other_are_accepted() -> None:
     copy = taken(
         BEGIN,
         batch(change("updated", 6), change("deleted", 7)),
@@ -69,11 +69,11 @@ def test_what_follows_is_believed() -> None:
         ),
     ],
 )
-def test_what_does_not_follow_is_a_problem(batches: list[Batch]) -> None:
+def test_batches_that_do_not_follow_each_other_are_reported(batches: list[Batch]) -> None:
     assert taken(BEGIN, *batches).problems
 
 
-def test_what_differs_from_the_hub_is_told() -> None:
+def test_differences_from_the_hub_are_reported() -> None:
     copy = taken(BEGIN)
     differences = copy.differences({KEY: Seen("u", 6), ("ns", "new"): Seen("w", 7)})
     assert [each.split(" is ")[0] for each in differences] == [

@@ -1,4 +1,4 @@
-"""What a body says of itself, of its name and its version, must be true; on every hub, in the same words."""
+"""Name, namespace and version in a body must match the request, with the same message on every hub."""
 
 from uuid import uuid4
 
@@ -42,7 +42,7 @@ CLAIMS: list[tuple[str, str, Document, int, str]] = [
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_a_body_says_of_itself_must_be_true(hub: Hub, kind: Kind) -> None:
+def test_body_with_another_name_or_version_is_rejected(hub: Hub, kind: Kind) -> None:
     namespace = f"claims-{uuid4().hex[:8]}"
     assert hub.call("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}}).code == 201
     there, absent = (path(kind, namespace, name) + "?fieldManager=claims" for name in ("there", "absent"))

@@ -1,4 +1,4 @@
-"""Many clients read, create, replace and delete the same few objects, some on condition: each has one history."""
+"""Many clients read, create, replace and delete the same few objects; the history of each object is linearizable."""
 
 import asyncio
 import random
@@ -24,7 +24,7 @@ KINDS: Mapping[str, AccessKind] = {"create": "create", "update": "swap", "patch"
 
 
 def histories(record: Record) -> dict[Key, list[Operation[Access]]]:
-    """What happened to each object, as to a register of tokens, of which every version has its own."""
+    """Convert the record to accesses of registers of tokens; each version has its own token."""
     tokens = _tokens(record)
     made: dict[Key, list[Operation[Access]]] = defaultdict(list)
     for look in record.looks:
@@ -72,7 +72,7 @@ async def server(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 
 
 @pytest.mark.parametrize("kills", [0, 3])
-async def test_every_object_has_one_history(
+async def test_concurrent_accesses_of_each_object_are_linearizable(
     server: Server, chance: random.Random, length: int, kills: int
 ) -> None:
     record, pulse = Record(), Pulse()
@@ -117,7 +117,7 @@ def _told(key: Key, operations: list[Operation[Access]]) -> str:
     return f"no order explains {key}:\n" + "\n".join(sorted(lines))
 
 
-def test_a_lost_update_is_told_by_the_register() -> None:
+def test_lost_update_is_not_linearizable() -> None:
     """Two clients replaced the same version."""
 
     def state(version: int, token: str) -> State:

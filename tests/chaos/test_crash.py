@@ -1,4 +1,4 @@
-"""kill -9 the hub in the middle of everything, again and again: nothing acknowledged is lost, nothing is told twice."""
+"""Kill the hub repeatedly under load: no acknowledged write is lost, no event is repeated."""
 
 import asyncio
 import random
@@ -29,7 +29,7 @@ WRITERS = 16
 
 
 async def strike(server: EmbeddedServer, pulse: Pulse, chance: random.Random) -> int:
-    """Once, or while it is getting up from the strike before too. How often it was killed."""
+    """Kill the hub once, or again during its restart; return the number of kills."""
     pulse.alive.clear()
     await server.crash()
     kills = 1
@@ -44,7 +44,7 @@ async def strike(server: EmbeddedServer, pulse: Pulse, chance: random.Random) ->
 
 
 def saved(source: Path, backup: Path) -> list[Listing]:
-    """A backup of a hub that is being written to is a list of everything at one version."""
+    """Back up a hub under load, and return the backup as a list of all objects at one version."""
     begun = time.monotonic()
     summary = archive.backup(source, backup)
     ended = time.monotonic()
@@ -71,7 +71,7 @@ def saved(source: Path, backup: Path) -> list[Listing]:
     ]
 
 
-async def test_everything_acknowledged_survives_and_is_told_once(
+async def test_acknowledged_writes_survive_crashes_and_are_watched_once(
     tmp_path: Path, chance: random.Random, length: int
 ) -> None:
     record, pulse = Record(), Pulse()
@@ -132,7 +132,7 @@ async def test_everything_acknowledged_survives_and_is_told_once(
     assert archive.check(server.data).problems == ()
 
 
-async def test_a_first_start_can_be_cut_short_anywhere(tmp_path: Path, chance: random.Random) -> None:
+async def test_first_start_killed_anywhere_can_be_repeated(tmp_path: Path, chance: random.Random) -> None:
     with Port() as port:
         for number in range(6):
             folder = tmp_path / str(number)
@@ -152,10 +152,8 @@ async def test_a_first_start_can_be_cut_short_anywhere(tmp_path: Path, chance: r
 OBJECTS = 300
 
 
-async def test_what_the_hub_had_begun_is_finished_after_a_crash(
-    tmp_path: Path, chance: random.Random
-) -> None:
-    """A namespace, the dependents of an object, and a definition go with all that is theirs, and nothing else does."""
+async def test_deletions_in_progress_finish_after_a_crash(tmp_path: Path, chance: random.Random) -> None:
+    """Of a namespace, the dependents of an object, and a CRD, with all their objects and no others."""
     doomed, kept = NAMESPACES
     async with embedded_server(folder=tmp_path) as server:
         async with client_of(server) as client:
@@ -207,7 +205,7 @@ async def create(
 
 
 async def deletions(server: EmbeddedServer, count: int, *, since: str) -> tuple[int, str]:
-    """Until at least so many of config maps were seen: how many, and the version of the last."""
+    """Wait for at least this number of deleted config maps; return their number and the last version."""
     seen, version = 0, since
     async with client_of(server) as client, asyncio.timeout(PATIENCE):
         while seen < count:

@@ -1,4 +1,4 @@
-"""Disks that are full, and files left torn by a power cut or worse: the hub says so, and keeps what it acknowledged."""
+"""Full disks and torn files: the hub reports them and keeps acknowledged writes."""
 
 import asyncio
 import random
@@ -27,7 +27,7 @@ SIZE = 3_000
 
 @dataclass(frozen=True, kw_only=True)
 class Disk:
-    """Where a hub runs out of room, and how to give it some."""
+    """A limited disk, and how to free space on it."""
 
     folder: Path
     limits: dict[int, int]
@@ -35,7 +35,7 @@ class Disk:
 
 
 def mounted(folder: Path) -> Iterator[Disk]:
-    """A file system of its own, with something on it that can go."""
+    """A small file system, with a file that can be deleted."""
     mount = folder / "data"
     with small_disk(mount, size="2m"):
         ballast = mount / "ballast"
@@ -44,7 +44,7 @@ def mounted(folder: Path) -> Iterator[Disk]:
 
 
 def limited(folder: Path) -> Iterator[Disk]:
-    """Files that may not grow beyond a size, which takes no rights to set."""
+    """Limit the size of files, which needs no privileges."""
     limits = {resource.RLIMIT_FSIZE: 600_000}
     yield Disk(folder=folder, limits=limits, relieve=EmbeddedServer.lift_limits)
 
@@ -55,7 +55,7 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Disk]:
 
 
 async def fill(client: Client, kept: dict[str, int], name: str) -> list[ServerError]:
-    """Writes until it is refused; ``kept`` gets what was acknowledged, by name."""
+    """Write until the hub rejects a write; ``kept`` gets the acknowledged objects by name."""
 
     async def write(writer: int) -> ServerError:
         number = 0
@@ -88,7 +88,7 @@ async def health(client: Client, path: str) -> tuple[int, str]:
 
 
 async def accepted(client: Client, name: str) -> Thing:
-    """As soon as the hub accepts writes again."""
+    """Wait until the hub accepts writes again."""
     async with asyncio.timeout(PATIENCE):
         while True:
             try:
@@ -97,7 +97,7 @@ async def accepted(client: Client, name: str) -> Thing:
                 await asyncio.sleep(POLL)
 
 
-async def test_a_full_disk_is_told_and_harms_nothing_that_was_acknowledged(disk: Disk) -> None:
+async def test_full_disk_is_reported_and_loses_no_acknowledged_write(disk: Disk) -> None:
     async with embedded_server(folder=disk.folder, limits=disk.limits) as server:
         kept: dict[str, int] = {}
         async with client_of(server) as client:
@@ -132,7 +132,7 @@ async def test_a_full_disk_is_told_and_harms_nothing_that_was_acknowledged(disk:
 
 
 async def is_read_only(client: Client, refusals: list[ServerError], *, file: Path) -> None:
-    """The hub says so wherever it is asked, and is alive."""
+    """Check that the hub is alive and reports that it is read-only."""
     for refusal in refusals:
         assert (refusal.code, refusal.reason) == (503, "ServiceUnavailable")
         assert refusal.message.startswith(f"the hub is read-only: {file}: ")
@@ -143,7 +143,7 @@ async def is_read_only(client: Client, refusals: list[ServerError], *, file: Pat
 
 
 class Seen:
-    """What a watch was sent, by name."""
+    """Objects of a watch, by name."""
 
     def __init__(self) -> None:
         self.versions: dict[str, int] = {}
@@ -156,7 +156,7 @@ class Seen:
         self._news.set()
 
     async def until(self, wanted: dict[str, int]) -> None:
-        """Exactly these, and nothing that wasn't acknowledged."""
+        """Wait until the hub has exactly these objects."""
         async with asyncio.timeout(PATIENCE):
             while not wanted.items() <= self.versions.items():
                 self._news.clear()
@@ -182,7 +182,7 @@ async def follow(client: Client, *, since: str) -> AsyncIterator[Seen]:
             await task
 
 
-async def test_a_hub_that_has_no_room_to_begin_with_says_so(tmp_path: Path) -> None:
+async def test_hub_on_a_full_disk_does_not_start_and_reports_why(tmp_path: Path) -> None:
     with Port() as port:
         server = EmbeddedServer(folder=tmp_path, port=port, limits={resource.RLIMIT_FSIZE: 1_000})
         child = server.launch()
@@ -197,7 +197,7 @@ async def test_a_hub_that_has_no_room_to_begin_with_says_so(tmp_path: Path) -> N
 
 @dataclass(frozen=True, kw_only=True)
 class Wreck:
-    """The data of a hub that was killed, after it had been restarted once so that both its files are in use."""
+    """The data of a hub that was killed after one restart, so that both of its files are in use."""
 
     data: Path
     acknowledged: list[tuple[int, str, int]]
@@ -212,7 +212,7 @@ class Wreck:
         return self.data / "hub.db-wal"
 
     def expected(self, size: int) -> dict[str, int]:
-        """What must be there if only so much of the write-ahead log is left."""
+        """Return the objects that must exist if only this part of the write-ahead log is left."""
         return {name: version for length, name, version in self.acknowledged if length <= size}
 
 
@@ -245,12 +245,12 @@ async def wreck(tmp_path: Path) -> Wreck:
 
 
 def pages_in(tail: bytes) -> set[int]:
-    """Numbers of the pages that a write-ahead log holds: after 32 bytes, frames of 24 bytes and a page."""
+    """Return the page numbers in a write-ahead log: after 32 bytes, frames of 24 bytes and a page."""
     return {int.from_bytes(tail[at : at + 4], "big") for at in range(32, len(tail) - PAGE, PAGE + 24)}
 
 
 def garbled(data: bytes, pages: Iterable[int]) -> bytes:
-    """The second half of each page overwritten, as when the power went while it was written."""
+    """Overwrite the second half of each page, as a power failure during its write could."""
     made = bytearray(data)
     for page in pages:
         end = page * PAGE
@@ -258,7 +258,7 @@ def garbled(data: bytes, pages: Iterable[int]) -> bytes:
     return bytes(made)
 
 
-async def test_a_torn_tail_costs_only_what_was_not_acknowledged(
+async def test_torn_log_tail_loses_only_unacknowledged_writes(
     wreck: Wreck, tmp_path: Path, chance: random.Random
 ) -> None:
     whole = wreck.tail.read_bytes()
@@ -290,7 +290,7 @@ async def test_a_torn_tail_costs_only_what_was_not_acknowledged(
 
 
 async def test_pages_torn_while_the_log_still_has_them_cost_nothing(wreck: Wreck, tmp_path: Path) -> None:
-    """As after a power cut while the write-ahead log was being brought into the main file."""
+    """As after a power failure during a checkpoint."""
     main = wreck.main.read_bytes()
     covered = {page for page in pages_in(wreck.tail.read_bytes()) if page * PAGE <= len(main)}
     assert len(covered) > 1

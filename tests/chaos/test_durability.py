@@ -1,4 +1,4 @@
-"""The judge of records accepts what an honest hub does, and finds every way of not being one."""
+"""The checker of records accepts a correct hub, and finds every fault."""
 
 import random
 from collections.abc import Callable, Iterable
@@ -18,20 +18,20 @@ def honest(seed: int) -> Record:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_an_honest_hub_is_believed(seed: int) -> None:
+def test_checker_accepts_the_record_of_a_correct_hub(seed: int) -> None:
     found = problems(honest(seed))
     assert not found, told(found)
 
 
 def rewrite(record: Record, change: Callable[[list[Event]], Iterable[Event]]) -> None:
-    """In what every watcher was sent."""
+    """Replace a state in the events of all watchers."""
     for watch in record.watches:
         watch.events = list(change(watch.events))
         watch.bookmarks.clear()
 
 
 def done(record: Record, *verbs: str) -> Write:
-    """A write from the middle that was acknowledged and is not the last of its key."""
+    """Return an acknowledged write that is not the last of its key."""
     writes = [write for write in record.writes if write.outcome == "done" and write.verb in verbs]
     return writes[len(writes) // 2]
 
@@ -128,7 +128,7 @@ def delete_what_nobody_deleted(record: Record) -> None:
 
 
 def do_something_twice(record: Record) -> None:
-    """A write whose answer got lost is made again by the hub itself."""
+    """The hub repeats a write whose response was lost."""
     write = done(record, "patch", "apply")
     first = event_of(record, write).state
     following = [e for e in busiest_of(record, first.key).events if e.state.version > first.version]
@@ -206,7 +206,7 @@ def create_what_is_there(record: Record) -> None:
 
 
 def refuse_what_fits(record: Record) -> None:
-    """A conflict, though the object was in that very state for as long as the request lasted."""
+    """Return a conflict although the object had the expected version during the whole request."""
     first = done(record, "apply")
     assert first.state is not None
     moment = 3e6
@@ -345,13 +345,13 @@ LIES: dict[Callable[[Record], None], str] = {
 
 @pytest.mark.parametrize("lie", LIES, ids=lambda lie: lie.__name__)
 @pytest.mark.parametrize("seed", list(SEEDS)[:3])
-def test_every_lie_is_found(lie: Callable[[Record], None], seed: int) -> None:
+def test_checker_finds_every_false_answer(lie: Callable[[Record], None], seed: int) -> None:
     record = honest(seed)
     lie(record)
     assert LIES[lie] in {problem.kind for problem in problems(record)}
 
 
-def test_what_is_wrong_is_told_briefly() -> None:
+def test_checker_reports_problems_briefly() -> None:
     many = [Problem("gap", f"no {number}") for number in range(30)]
     assert told(many[:2]) == "gap: no 0\ngap: no 1"
     assert told(many).splitlines()[-1] == "… and 10 more"

@@ -1,4 +1,4 @@
-"""An informer as a process, whatever becomes of the hub: it comes to the hub's state, and never goes back."""
+"""An informer in its own process converges to the hub's state and never goes back, whatever happens to the hub."""
 
 import asyncio
 import json
@@ -47,7 +47,7 @@ def server(request: pytest.FixtureRequest) -> Server:
 
 
 class FollowerHarness:
-    """One namespace, somebody who changes what is in it, and a follower."""
+    """One namespace, a writer, and a follower."""
 
     def __init__(self, client: Client, program: Program, namespace: str, chance: random.Random) -> None:
         self.client, self.program, self.namespace = client, program, namespace
@@ -57,7 +57,7 @@ class FollowerHarness:
         self._numbers = iter(range(1_000_000))
 
     async def stir(self, count: int) -> None:
-        """So many changes."""
+        """Make this number of changes."""
         for _ in range(count):
             name, token = self.chance.choice(NAMES), f"t{next(self._numbers)}"
             document = body(CONFIG_MAPS, name, token)
@@ -75,14 +75,14 @@ class FollowerHarness:
                 pass
 
     async def mark(self) -> None:
-        """A change that the follower must see sooner or later, whatever else it sees."""
+        """Make a change that the follower must report."""
         document = {"metadata": {"name": "mark", "labels": {"mark": f"m{next(self._numbers)}"}}}
         await self.client.patch(
             CONFIG_MAPS, "mark", document, kind=Patch.APPLY, namespace=self.namespace, force=True
         )
 
     async def converged(self) -> None:
-        """The follower knows exactly what the hub has, once nobody writes any more."""
+        """Check that the follower has exactly the hub's objects, once all writes are done."""
         found = await self.client.list(CONFIG_MAPS, namespace=self.namespace)
         hub: dict[Key, Seen] = {
             (each.metadata.namespace, each.metadata.name): Seen(
@@ -170,7 +170,7 @@ async def test_crashes_are_survived(
         assert at.copy.epoch == 0
 
 
-async def test_a_restored_backup_is_a_new_epoch(
+async def test_restored_backup_starts_a_new_epoch(
     embedded: EmbeddedServer, tmp_path: Path, chance: random.Random
 ) -> None:
     backup = tmp_path / "hub.backup"
@@ -199,7 +199,7 @@ async def test_a_restored_backup_is_a_new_epoch(
 
 
 def signing_key(server: Server) -> tuple[jwt.Key, int]:
-    """The hub's own, and for how many seconds after its end a token is still good."""
+    """Return the hub's key, and the seconds for which an expired token is still accepted."""
     if isinstance(server, EmbeddedServer):
         return jwt.Key.open(server.data / "pki"), 0
     assert isinstance(server, RealServer)
@@ -209,7 +209,7 @@ def signing_key(server: Server) -> tuple[jwt.Key, int]:
 
 
 def token_of(server: Server, account: dict[str, Any], *, seconds: float) -> str:
-    """One that the hub accepts for about so long, which is much shorter than those it gives out itself."""
+    """Create a token that the hub accepts for about this time."""
     meta, now = account["metadata"], int(time.time())
     key, leeway = signing_key(server)
     claims = jwt.Claims(
@@ -227,7 +227,7 @@ def token_of(server: Server, account: dict[str, Any], *, seconds: float) -> str:
 
 
 async def account_in(client: Client, namespace: str) -> dict[str, Any]:
-    """One that may see what is to be followed."""
+    """Create a service account that may read the followed objects."""
     path = f"/api/v1/namespaces/{namespace}/serviceaccounts"
     made = await client.request("POST", path, body={"metadata": {"name": ACCOUNT}})
     group = "rbac.authorization.k8s.io"
@@ -257,7 +257,7 @@ def kubeconfig_with(token: Path, server: Server, file: Path) -> Path:
 
 
 async def expired(kubeconfig: Path, namespace: str) -> None:
-    """Until the hub refuses the token."""
+    """Wait until the hub rejects the token."""
     async with Client.from_kubeconfig(kubeconfig, retry=ONCE) as client, asyncio.timeout(PATIENCE):
         while True:
             try:
@@ -267,9 +267,7 @@ async def expired(kubeconfig: Path, namespace: str) -> None:
             await asyncio.sleep(POLL)
 
 
-async def test_a_token_that_runs_out_is_replaced(
-    server: Server, tmp_path: Path, chance: random.Random
-) -> None:
+async def test_expired_token_is_replaced(server: Server, tmp_path: Path, chance: random.Random) -> None:
     file = tmp_path / "token"
     async with client_of(server) as client:
         namespace = await made_namespace(client)

@@ -1,4 +1,4 @@
-"""Three replicas, one lease: processes are stopped, killed and asked to go, and yet one leads, and only it writes."""
+"""Three replicas with one lease are stopped and killed; one leads at a time, and only the leader writes."""
 
 import asyncio
 import signal
@@ -162,7 +162,7 @@ async def server(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
         yield embedded
 
 
-async def test_one_leads_at_any_time(server: Server, tmp_path: Path) -> None:
+async def test_at_most_one_replica_leads_through_stops_and_kills(server: Server, tmp_path: Path) -> None:
     async with control_server() as control, election(server, control, tmp_path) as held:
         await held.written(above=-1)
 

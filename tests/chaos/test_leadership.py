@@ -1,4 +1,4 @@
-"""The judge of elections accepts a proper one, and finds what is improper."""
+"""The checker of elections."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -25,7 +25,7 @@ def held(version: int, holder: str, token: int, acquired: float, renewed: float)
 
 @dataclass
 class Story:
-    """a leads and falls silent, b takes over and gives the lease back, c takes it at once."""
+    """Replica a leads and stops responding, b acquires and releases the lease, c acquires it at once."""
 
     lease: list[Held] = field(
         default_factory=lambda: [
@@ -58,7 +58,7 @@ class Story:
         return {problem.kind for problem in problems(self.lease, self.ledger, self.guards)}
 
 
-def test_a_proper_election() -> None:
+def test_correct_election_has_no_problems() -> None:
     assert Story().found() == set()
     story = Story()
     story.lease.append(
@@ -143,7 +143,7 @@ IMPROPER: dict[Callable[[Story], None], str] = {
 
 
 @pytest.mark.parametrize("deed", IMPROPER, ids=lambda deed: deed.__name__)
-def test_what_is_improper_is_found(deed: Callable[[Story], None]) -> None:
+def test_incorrect_election_is_reported(deed: Callable[[Story], None]) -> None:
     story = Story()
     deed(story)
     assert IMPROPER[deed] in story.found()

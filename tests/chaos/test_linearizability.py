@@ -1,4 +1,4 @@
-"""The search for an order finds one where there is one, and none where there is none."""
+"""The search for a linearization."""
 
 import math
 import random
@@ -36,11 +36,11 @@ def explained(*operations: Op) -> bool:
 CREATED = op(0, 1, "create", value="a")
 
 
-def test_nothing_needs_no_explanation() -> None:
+def test_empty_history_is_linearizable() -> None:
     assert order([], initial=None, step=register) == []
 
 
-def test_the_order_is_told() -> None:
+def test_linearization_is_returned() -> None:
     late = op(5, 6, "read", value="b")
     swap = op(1.5, 4, "swap", expected="a", value="b")
     early = op(2, 3, "read", value="a")
@@ -70,7 +70,7 @@ def test_the_order_is_told() -> None:
         ],
     ],
 )
-def test_what_could_have_been(history: list[Op]) -> None:
+def test_linearizable_history_is_accepted(history: list[Op]) -> None:
     assert explained(*history)
 
 
@@ -140,12 +140,12 @@ def test_what_could_have_been(history: list[Op]) -> None:
         ),
     ],
 )
-def test_what_cannot_have_been(history: list[Op]) -> None:
+def test_impossible_history_is_rejected(history: list[Op]) -> None:
     assert not explained(*history)
 
 
 def simulated(seed: int, *, clients: int, requests: int) -> list[Op]:
-    """What clients of one register see, each request taking effect somewhere between call and return."""
+    """Return the accesses of clients of one register, each taking effect between its call and return."""
     chance = random.Random(seed)
     free = [0.0] * clients
     planned: list[tuple[float, float, float, str]] = []
@@ -181,12 +181,12 @@ def simulated(seed: int, *, clients: int, requests: int) -> list[Op]:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_what_happened_is_explained_however_much_at_once(seed: int) -> None:
+def test_highly_concurrent_history_is_linearized(seed: int) -> None:
     assert explained(*simulated(seed, clients=1 + seed % 8, requests=400))
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_one_wrong_answer_among_hundreds_is_found(seed: int) -> None:
+def test_one_wrong_response_among_hundreds_is_found(seed: int) -> None:
     operations = simulated(seed, clients=4, requests=400)
     assert explained(*operations)
     wrong = Operation(call=Access(kind="read", value="v399x"), begun=200.0, ended=201.0)
@@ -194,7 +194,7 @@ def test_one_wrong_answer_among_hundreds_is_found(seed: int) -> None:
 
 
 def brute(operations: list[Op]) -> bool:
-    """By trying everything."""
+    """Try all orders."""
     known = [each for each in operations if not each.optional]
     unknown = [each for each in operations if each.optional]
     return any(
@@ -239,5 +239,5 @@ def histories(draw: st.DrawFn) -> list[Op]:
 
 
 @given(histories())
-def test_it_agrees_with_trying_everything(history: list[Op]) -> None:
+def test_linearization_search_agrees_with_brute_force(history: list[Op]) -> None:
     assert explained(*history) == brute(history)

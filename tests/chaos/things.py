@@ -1,6 +1,6 @@
-"""The objects that are written about: config maps, and a custom kind, told apart by tokens.
+"""Objects of the chaos tests: config maps and a custom kind, with a token for each write.
 
-A token is in two places of an object, in a label and in an annotation, so that half a write would be seen.
+The token is in a label and in an annotation, so that half a write would be visible.
 """
 
 from contextlib import suppress
@@ -41,7 +41,7 @@ RESOURCES: Final = {each.plural: each for each in (CONFIG_MAPS, BOATS)}
 def body(
     resource: Resource[Thing], name: str, token: str, *, size: int = 0, version: int | None = None
 ) -> dict[str, Any]:
-    """``size`` is of the padding, in bytes."""
+    """``size``: bytes of padding."""
     metadata: dict[str, Any] = {"name": name, "labels": {MARK: token}, "annotations": {MARK: token}}
     if version is not None:
         metadata["resourceVersion"] = str(version)
@@ -71,7 +71,7 @@ def event_of(resource: Resource[Thing], event: WatchEvent[Thing]) -> Event:
 
 
 async def furnish(client: Client, *namespaces: str) -> None:
-    """The namespaces are there and boats are served when this returns."""
+    """Create the namespaces and the custom kind, and wait until it is served."""
     for name in namespaces:
         await _create(client, "/api/v1/namespaces", {"metadata": {"name": name}})
     await _create(client, DEFINITIONS, boats.DEFINITION)

@@ -1,4 +1,4 @@
-"""Writers and watchers that go on through every crash, and write down all they ask and are told."""
+"""Writers and watchers that continue through crashes, and record their requests and responses."""
 
 import asyncio
 import random
@@ -34,12 +34,12 @@ clock = time.monotonic
 
 
 def ours(state: State) -> bool:
-    """Hubs put an object of their own into every namespace."""
+    """Exclude the object that hubs create in every namespace."""
     return state.key[1] in NAMESPACES and state.key[2] in (*NAMES, LAST)
 
 
 class Pulse:
-    """How far the traffic has come, for who wants to strike in the middle of it."""
+    """Progress of the traffic, for tests that crash the hub under load."""
 
     def __init__(self) -> None:
         self.alive = asyncio.Event()
@@ -57,13 +57,13 @@ class Pulse:
         self._beat.set()
 
     async def sends(self, count: int) -> None:
-        """Until so many more writes were sent."""
+        """Wait until this number of further writes were sent."""
         until = self.sent + count
         while self.sent < until:
             await self._next()
 
     async def answer(self) -> None:
-        """Until one more was acknowledged."""
+        """Wait until one more write was acknowledged."""
         until = self.acknowledged + 1
         while self.acknowledged < until:
             await self._next()
@@ -75,7 +75,7 @@ class Pulse:
 
 @dataclass(slots=True, kw_only=True)
 class Writer:
-    """One client: one request at a time."""
+    """One client with one request at a time."""
 
     name: str
     client: Client
@@ -142,7 +142,7 @@ class Writer:
         return write
 
     async def _send(self, write: Write, resource: Resource[Thing]) -> tuple[Thing | None, str]:
-        """The object as acknowledged, or the uid of what was deleted."""
+        """Return the acknowledged object, or the uid of the deleted one."""
         _, namespace, name = write.key
         document = body(resource, name, write.token, size=self.chance.choice(SIZES), version=write.expected)
         match write.verb:
@@ -168,7 +168,7 @@ class Writer:
     async def look(
         self, resource: Resource[Thing], namespace: str, name: str, *, touch: bool = False
     ) -> Look | None:
-        """By reading, or by a patch without anything in it, whose answer must be as true as that of a read."""
+        """Read the object, or send an empty patch, whose response must be as current as that of a read."""
         key = key_of(resource, namespace, name)
         begun = clock()
         try:
@@ -209,7 +209,7 @@ class Writer:
 
 @dataclass(slots=True, kw_only=True)
 class Watcher:
-    """Resumes from the last version it knows of, whatever happened, until it sees the last object of its scope."""
+    """Resumes from its last version until it receives the last object of its scope."""
 
     client: Client
     resource: Resource[Thing]

@@ -51,7 +51,7 @@ def kubectl(kube_tools: Tools) -> Path:
 
 @pytest.fixture
 def namespace() -> str:
-    """A name nobody else uses; the test creates it."""
+    """An unused name of a namespace, which the test creates."""
     return f"suite-{uuid.uuid4().hex[:8]}"
 
 
@@ -65,7 +65,7 @@ async def talk(hub: Suite) -> AsyncIterator[Talk]:
 
 @pytest.fixture
 async def room(talk: Talk, namespace: str) -> str:
-    """A namespace of the test's own that is there."""
+    """A namespace for this test, which exists."""
     code, answer = await talk.call("POST", "/api/v1/namespaces", body={"metadata": {"name": namespace}})
     assert code == 201, answer
     return namespace

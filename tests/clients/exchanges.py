@@ -1,8 +1,8 @@
-"""Exchanges with a hub, and what of an answer must be the same everywhere.
+"""Exchanges with a hub, and the parts of a response that must be equal on every hub.
 
-A script is a list of requests, sent in order to a namespace of its own. The answers of a real kube-apiserver are
-recorded in ``golden/exchanges.jsonl.gz``; every hub must give the same ones, field by field, once what can't be equal
-(uids, versions, times, names made up by the server) is replaced by placeholders.
+A script is a list of requests, sent in order to its own namespace. The responses of a real kube-apiserver are recorded
+in ``golden/exchanges.jsonl.gz``; every hub must send the same ones, after uids, versions, times and generated names
+are replaced by placeholders.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What clients make of a refusal, and the answer they got in full."""
+"""Rejections as clients report them, with the full response."""
 
 import json
 from collections.abc import Iterator

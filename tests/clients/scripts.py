@@ -1,4 +1,4 @@
-"""What is asked of every hub, request by request."""
+"""Requests that are sent to every hub."""
 
 from typing import Any
 

@@ -112,7 +112,7 @@ def names(listing: dict[str, Any]) -> list[str]:
 
 
 async def until(talk: Talk, path: str, name: str, holds: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
-    """The object's first state of which that holds; it need not be there yet."""
+    """Return the first state of the object that meets the condition; it need not exist yet."""
     async with watching(talk, path, fieldSelector=f"metadata.name%3D{name}") as stream:
         while True:
             event = await stream.next()

@@ -56,7 +56,7 @@ class Talk:
     def open(
         self, path: str, *, accept: str = "application/json"
     ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
-        """An answer that is read as it comes."""
+        """A response that is read as it arrives."""
         return self._session.get(URL(self.url + path, encoded=True), headers={"Accept": accept})
 
     async def run(self, script: Script, *, namespace: str) -> list[dict[str, Any]]:
@@ -104,7 +104,7 @@ def context(kubeconfig: Path) -> tuple[str, ssl.SSLContext, str]:
 
 
 async def established(talk: Talk, name: str) -> None:
-    """Wait until the hub serves a definition and tells of it, which a real one may do a moment after it says so."""
+    """Wait until the hub serves and discovers a CRD, which may be a moment after its condition."""
     while True:
         _, found = await talk.call("GET", f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}")
         conditions = {c["type"]: c["status"] for c in (found.get("status") or {}).get("conditions") or ()}

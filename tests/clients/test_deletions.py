@@ -1,4 +1,4 @@
-"""Deletions in plain HTTP: what they take for an order, how much goes, what stays."""
+"""Deletions in plain HTTP: accepted bodies, deleted and remaining objects."""
 
 from typing import Any
 

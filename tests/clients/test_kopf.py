@@ -1,4 +1,4 @@
-"""A kopf operator as people run it, a process of its own: what it is told, what it keeps and what it leaves."""
+"""A kopf operator in its own process: its handlers, its state and its finalizers."""
 
 import asyncio
 import os

@@ -34,7 +34,7 @@ async def filled(collection: Collection, count: int) -> dict[str, Any]:
 
 
 def complete(listing: dict[str, Any]) -> bool:
-    """Lists of custom kinds say that nothing comes after them, those of others say nothing."""
+    """Lists of custom kinds have an empty continue token, other lists have none."""
     expected = {"resourceVersion": listing["metadata"]["resourceVersion"]}
     if listing["kind"] == f"{custom.KIND}List":
         expected["continue"] = ""
@@ -66,7 +66,7 @@ async def test_list_not_older_than_a_resource_version(collection: Collection, ma
 
 @pytest.mark.parametrize("query", ["resourceVersion=0", "resourceVersion=0&limit=1"])
 async def test_list_at_resource_version_zero(collection: Collection, query: str) -> None:
-    """Version 0 may be answered from a cache, which gives everything at once."""
+    """Version 0 may be served from a cache, which returns all objects at once."""
     await filled(collection, 2)
     await collection.listing()  # as new as can be, and so is the cache
     listing = await collection.listing(query)

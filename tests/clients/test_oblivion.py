@@ -1,4 +1,4 @@
-"""What a hub no longer knows: it says so, and how to go on."""
+"""Compacted resource versions: the error and how to continue."""
 
 import base64
 import json
@@ -27,7 +27,7 @@ CONTINUE_TOO_OLD = (
 def forgetful(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Path, str]]:
-    """A hub whose beginnings are forgotten, or can be made so: its kubeconfig, and its etcd if it has one."""
+    """A hub with compacted history: its kubeconfig, and its etcd if it has one."""
     if request.param == "embedded":
         with hub_in_thread(
             folder=tmp_path_factory.mktemp("forgetful"), definitions=(), history=8
@@ -63,7 +63,7 @@ async def fleet(forgetful: tuple[Path, str], namespace: str) -> AsyncIterator[Co
 
 
 def altered(token: str, **parts: Any) -> str:
-    """A token from another time; what it holds is otherwise nobody's business but the hub's."""
+    """Return a continue token of another version."""
     held = json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))) | parts
     return base64.urlsafe_b64encode(json.dumps(held).encode()).decode().rstrip("=")
 

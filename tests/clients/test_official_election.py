@@ -16,7 +16,7 @@ locks: Any = import_module("kubernetes.leaderelection.resourcelock.leaselock")
 
 
 class Candidate:
-    """Stands for election until told to stop renewing."""
+    """Runs for election until its renewals are stopped."""
 
     def __init__(self, api: Any, *, namespace: str, name: str) -> None:
         self.leads = threading.Event()
@@ -38,7 +38,7 @@ class Candidate:
         return self
 
     def fall_silent(self) -> None:
-        """Whatever it writes from now on goes nowhere, as if it had lost the network."""
+        """Drop all further writes, as if the network were lost."""
         self._lock.update = lambda *_, **__: False
         self._thread.join(DEADLINE)
         assert not self._thread.is_alive()

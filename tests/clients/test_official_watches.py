@@ -49,7 +49,7 @@ def test_official_watch_is_resumed(core: Any, room: str) -> None:
 
 
 class Notes:
-    """What an informer told, in order; may be awaited."""
+    """Calls of an informer's handlers in order; may be awaited."""
 
     def __init__(self) -> None:
         self.told: list[tuple[str, str]] = []

@@ -1,6 +1,6 @@
-"""Programs nobody wrote for the embedded hub: kube-controller-manager and kwok do on it what they do on a real one.
+"""kube-controller-manager and kwok work on the embedded hub as on a real one.
 
-The hub's own controllers are off wherever one of these does the same, so the results here are theirs.
+The hub's own controllers that do the same are disabled here.
 """
 
 import asyncio
@@ -185,9 +185,7 @@ async def remove(collection: Collection, name: str, propagation: str) -> None:
     assert code == 200, answer
 
 
-async def test_every_namespace_gets_a_service_account_and_the_ca(
-    talk: Talk, maps: Collection, room: str
-) -> None:
+async def test_namespaces_get_a_service_account_and_the_ca(talk: Talk, maps: Collection, room: str) -> None:
     accounts = f"/api/v1/namespaces/{room}/serviceaccounts"
     first = await until(talk, accounts, "default", lambda _: True)
     published = await until(talk, maps.path, "kube-root-ca.crt", lambda _: True)
@@ -257,7 +255,7 @@ async def test_orphaned_dependents_stay(maps: Collection, fleet: Collection) -> 
 
 
 async def caught_up(collection: Collection, owner: dict[str, Any]) -> None:
-    """The collector knows who is there once it has dealt with what came after them."""
+    """Wait until the garbage collector has processed an object that was created later."""
     await owned(collection, "stray", stray(owner))
     await until_gone(collection.talk, collection.path, "stray")
 

@@ -1,4 +1,4 @@
-"""What a watch tells, in which order and in which words; for built-in and for custom kinds."""
+"""Events of a watch, in order and in full; for built-in and for custom kinds."""
 
 import asyncio
 
@@ -115,7 +115,7 @@ async def test_initial_events_at_least_as_new_as_asked(collection: Collection) -
 
 
 async def test_watch_ends_with_a_bookmark(collection: Collection) -> None:
-    """So that whoever resumes needs to be told little, though nothing here changed for long."""
+    """A client that resumes from it receives few events, even if its objects have not changed for long."""
     there = await collection.create("there")
     changed = await collection.label("there", tide="low")
     query = {

@@ -1,4 +1,4 @@
-"""What is asked of every hub about options of writes and deletions, and about writes at the edge of what is allowed."""
+"""Requests about options of writes and deletions, and about writes at the limits."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Which writes go first, and how many at a time."""
+"""Order and number of concurrent writes."""
 
 import asyncio
 
@@ -7,7 +7,7 @@ from fairway.controllers.write_limiter import EventLane, Lane, WriteLimiter
 
 
 class Writes:
-    """Named ones that last until they are let go; ``begun`` is who was let through, in that order."""
+    """Named writes that last until they are released; ``begun`` lists the started ones in order."""
 
     def __init__(self, limiter: WriteLimiter) -> None:
         self._limiter = limiter
@@ -42,7 +42,7 @@ async def _quiet() -> None:
         await asyncio.sleep(0)
 
 
-async def test_so_many_at_once_and_the_others_in_their_order() -> None:
+async def test_writes_beyond_the_limit_wait_in_order() -> None:
     writes = Writes(WriteLimiter(at_once=2))
     for name in "abcd":
         await writes.begin(name, urgent=True)
@@ -54,7 +54,7 @@ async def test_so_many_at_once_and_the_others_in_their_order() -> None:
     assert writes.begun == ["a", "b", "c", "d"]
 
 
-async def test_what_can_wait_goes_after_what_came_later_and_is_urgent() -> None:
+async def test_urgent_write_overtakes_earlier_deferrable_ones() -> None:
     writes = Writes(WriteLimiter(at_once=1))
     await writes.begin("first", urgent=True)
     await writes.begin("status", urgent=False)
@@ -66,7 +66,7 @@ async def test_what_can_wait_goes_after_what_came_later_and_is_urgent() -> None:
     assert writes.begun == ["first", "decision", "status"]
 
 
-async def test_what_can_wait_does_not_wait_for_nothing() -> None:
+async def test_deferrable_write_starts_when_a_slot_is_free() -> None:
     writes = Writes(WriteLimiter(at_once=2))
     await writes.begin("decision", urgent=True)
     await writes.begin("status", urgent=False)
@@ -74,7 +74,7 @@ async def test_what_can_wait_does_not_wait_for_nothing() -> None:
     assert writes.begun == ["decision", "status"]
 
 
-async def test_who_gives_up_waiting_keeps_nobody_else_from_a_turn() -> None:
+async def test_cancelled_waiter_blocks_no_other_write() -> None:
     writes = Writes(WriteLimiter(at_once=1))
     for name in ("first", "impatient", "next"):
         await writes.begin(name, urgent=True)
@@ -85,7 +85,7 @@ async def test_who_gives_up_waiting_keeps_nobody_else_from_a_turn() -> None:
     assert writes.begun == ["first", "next"]
 
 
-async def test_a_turn_that_comes_together_with_the_end_is_passed_on() -> None:
+async def test_slot_granted_to_a_cancelled_waiter_is_passed_on() -> None:
     writes = Writes(WriteLimiter(at_once=1))
     for name in ("first", "impatient", "next"):
         await writes.begin(name, urgent=True)
@@ -97,7 +97,7 @@ async def test_a_turn_that_comes_together_with_the_end_is_passed_on() -> None:
     assert writes.begun == ["first", "next"]
 
 
-async def test_a_write_that_fails_makes_room() -> None:
+async def test_failed_write_frees_its_slot() -> None:
     limiter = WriteLimiter(at_once=1)
     for _ in range(3):
         try:

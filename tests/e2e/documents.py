@@ -80,7 +80,7 @@ class Terminal:
         self._environment["PATH"] = os.pathsep.join([str(programs), os.environ["PATH"]])
 
     async def run(self, page: list[Step], *, files: Mapping[str, Path] | None = None) -> list[str]:
-        """What each step printed. Fails with the first command that fails, and if anything goes on afterwards.
+        """Return the output of each step. Fails with the first command that fails, and if a process keeps running.
 
         ``files`` are in the folder from the beginning, by their names there.
         """

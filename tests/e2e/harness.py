@@ -1,4 +1,4 @@
-"""A hub and managed clusters on one machine: API servers, and the processes people start, each a process of its own."""
+"""A hub and managed clusters on one machine: API servers and Fairway's programs, each in its own process."""
 
 import asyncio
 import base64
@@ -53,7 +53,7 @@ NODE: dict[str, Any] = {
 
 
 def environment() -> dict[str, str]:
-    """Without what the developer's own shell or a pod says."""
+    """Return the environment without the variables of a developer's shell or a pod."""
     return {
         name: value
         for name, value in os.environ.items()
@@ -71,7 +71,7 @@ class Forked(Process):
 
 
 class LoopHarness:
-    """``tools`` are there in the tier ``kube`` only: then objects are made by kubectl, and by a client otherwise."""
+    """``tools`` exist in the tier ``kube`` only: then kubectl creates objects, otherwise a client."""
 
     def __init__(self, folder: Path, servers: dict[str, HubUnderTest], tools: Tools | None) -> None:
         self.folder, self._servers, self.tools = folder, servers, tools
@@ -171,7 +171,7 @@ class LoopHarness:
     async def until(
         self, what: str, holds: Callable[[dict[str, Any]], bool], path: str, *, server: str = HUB
     ) -> dict[str, Any]:
-        """Asks again and again."""
+        """Check repeatedly."""
         found: dict[str, Any] | None = None
         try:
             async with asyncio.timeout(SECONDS), Client.from_kubeconfig(self.kubeconfig(server)) as client:

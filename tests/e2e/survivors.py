@@ -1,7 +1,7 @@
-"""A harness whose every part is a process that can be killed, and what must be true of it once all is calm again.
+"""A harness whose parts are processes that can be killed, and the checks of its final state.
 
-The hub and the clusters keep their objects in folders, so that they come back as they were. Agents are processes of
-`fairway join --local-agents`, as where no kubelet is.
+The hub and the clusters keep their objects in folders. Agents are processes of `fairway join --local-agents`, as where
+no kubelet runs.
 """
 
 import asyncio

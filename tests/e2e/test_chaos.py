@@ -1,7 +1,7 @@
-"""Whatever ends, goes back or is taken away: afterwards scores, decisions and add-ons are as true as before.
+"""Scores, decisions and add-ons are correct again after kills, restored backups and removed rights.
 
-One harness goes through all of it, for that costs more than what happens on it. ``FAIRWAY_CHAOS_SEED`` repeats the
-decisions of an earlier run, though not its timing.
+One harness is used for all faults, because its start takes longest. ``FAIRWAY_CHAOS_SEED`` repeats the decisions of an
+earlier run, but not its timing.
 """
 
 import asyncio
@@ -117,7 +117,7 @@ async def kill_everything(harness: Survivors, chance: random.Random) -> None:
 
 
 async def go_back(harness: Survivors) -> None:
-    """The hub, to a backup that knows nothing of what came after it."""
+    """Restore the hub from an earlier backup."""
     data = f"--data={harness.data(HUB)}"
     await harness.offline("hub", "backup", data, "--out=hub.backup")
     await harness.create(PODS, pod("later", cpu="2"), server=OTHER)

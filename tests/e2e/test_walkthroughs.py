@@ -33,7 +33,7 @@ async def test_walkthrough_page_works_on_embedded_hub(page: str, kube_tools: Too
 
 @pytest.fixture
 def kubeconfigs(kube_tools: Tools, tmp_path: Path) -> Iterator[dict[str, Path]]:
-    """Of a hub and two clusters that are Kubernetes itself; the clusters have never heard of Fairway or OCM."""
+    """Of a hub and two clusters that are real Kubernetes; the clusters have no kinds of Fairway or OCM."""
     with ExitStack() as stack:
         hub = stack.enter_context(hub_of("real", folder=tmp_path / HUB, tools=lambda: kube_tools))
         found = {HUB: hub.kubeconfig}

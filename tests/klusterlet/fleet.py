@@ -144,7 +144,7 @@ async def at_work(*parts: Any) -> AsyncIterator[None]:
 
 @dataclass
 class JoinProcess:
-    """`fairway join` as people start it."""
+    """A process of `fairway join`."""
 
     process: forked.Process
     errors: Path

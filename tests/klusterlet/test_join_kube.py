@@ -1,4 +1,4 @@
-"""Two real kube-apiservers and kube-controller-manager's signer: what the embedded ones say is what these say."""
+"""Joining with two real kube-apiservers and the signer of kube-controller-manager."""
 
 import asyncio
 from collections.abc import Iterator

@@ -104,7 +104,7 @@ def test_secret_volume_paths_are_translated() -> None:
 
 
 def test_nested_mounts_are_translated_once() -> None:
-    """The state of a klusterlet may lie below a path that a container mounts."""
+    """The state folder of a klusterlet may be below a path that a container mounts."""
     found = launch_of(
         deployment(
             args=["--hub-kubeconfig=/managed/y"],

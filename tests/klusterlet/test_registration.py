@@ -1,4 +1,4 @@
-"""A cluster that comes for the first time: what it makes on the hub, and what becomes of that."""
+"""The first registration of a cluster: its objects on the hub, and their acceptance."""
 
 import asyncio
 from dataclasses import replace
@@ -72,7 +72,7 @@ async def requests_of(admin: Client, cluster: str) -> list[CertificateSigningReq
 
 
 def why_of(cluster: ManagedCluster) -> str:
-    """What the hub says about letting it in."""
+    """Return the hub's reason for not accepting the cluster."""
     found = find_condition(cluster.status.conditions or (), CONDITION_ACCEPTED)
     return "" if found is None else found.message
 

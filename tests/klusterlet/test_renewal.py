@@ -131,7 +131,7 @@ async def test_unstored_certificate_is_not_requested_again(member: Joined) -> No
 
 
 async def asked_under(member: Joined, prefix: str) -> CertificateSigningRequest:
-    """The request whose name begins so, once it is made."""
+    """Wait for the request with this prefix of its name."""
     async with (
         asyncio.timeout(DEADLINE),
         Informer(member.admin, SIGNING_REQUESTS) as requests,
@@ -145,7 +145,7 @@ async def asked_under(member: Joined, prefix: str) -> CertificateSigningRequest:
 
 
 async def test_certificate_for_another_subject_is_replaced(member: Joined) -> None:
-    """As of an add-on whose registration changed."""
+    """As for an add-on whose registration changed."""
     said = Said()
     vault = StateCredentialStore(member.state)
     other = CertificateSpec(subject=Subject(user="somebody"), prefix=f"{member.name}-x-")

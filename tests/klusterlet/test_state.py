@@ -1,4 +1,4 @@
-"""What is remembered between two runs, and for whom."""
+"""State that a klusterlet stores between runs, and its file modes."""
 
 import os
 from dataclasses import replace

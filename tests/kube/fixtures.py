@@ -30,7 +30,7 @@ FIXTURES = frozenset({"kube_tools", "real_hub", "real_ocm_hub"})
 
 @pytest.fixture(scope="session")
 def kube_tools() -> Tools:
-    """The programs of a hub and kubectl. The others may be missing: asking for one says so."""
+    """The programs of a hub and kubectl. Other programs may be missing; a request for one then raises."""
     folder = build.built()
     if ASSETS in os.environ or folder is None:
         return Tools.find(*HUB, KUBECTL)
@@ -39,9 +39,9 @@ def kube_tools() -> Tools:
 
 @pytest.fixture(scope="session")
 def real_hub(kube_tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealHub]:
-    """kube-apiserver and etcd alone, for the whole session: use a namespace of your own, and names nobody else uses.
+    """kube-apiserver and etcd alone, for the whole session: use your own namespace and unique names.
 
-    What needs controllers or kwok starts them on it, or a hub of its own.
+    Tests that need controllers or kwok start them on it, or start another hub.
     """
     with background(start(kube_tools, folder=tmp_path_factory.mktemp("real-hub"))) as hub:
         yield hub
@@ -103,7 +103,7 @@ def skipping() -> Generator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A failed test shows what the hub had to say."""
+    """Add the hub's log to the report of a failed test."""
     report = yield
     if report.failed and isinstance(item, pytest.Function):
         arguments: dict[str, Any] = item.funcargs

@@ -1,6 +1,6 @@
-"""What the hub says of its built-in kinds is what a real kube-apiserver says: schemas, operations, names, columns.
+"""Schemas, operations, names and columns of built-in kinds equal those of a real kube-apiserver.
 
-The field tables were taken from one release; run against another, this names every field that has changed since.
+The field tables are of one release; with another release, this test names every changed field.
 """
 
 import json
@@ -120,7 +120,7 @@ def path_of(group: str, version: str) -> str:
 
 
 def bare(value: Any) -> Any:
-    """Without words, the order of required fields, and the wrapping that a description makes necessary."""
+    """Remove descriptions, the order of required fields, and the wrapping that a description causes."""
     if isinstance(value, list):
         return [bare(each) for each in value]
     if not isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""The real thing starts, does what tests rely on, and is gone when it should be."""
+"""The real kube-apiserver of the tests starts, serves, and stops."""
 
 import json
 import os

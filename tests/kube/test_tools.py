@@ -63,7 +63,7 @@ class Go:
         return process
 
     def wait(self) -> int:
-        """Until it is about to build kube-apiserver; the process to kill if nobody lets it go on."""
+        """Wait until the build of kube-apiserver begins; return the process to kill if the test fails."""
         return int((self.folder / "waits").read_text(encoding="ascii"))
 
     def go_on(self) -> None:

@@ -148,7 +148,7 @@ def present(document: Document) -> FieldSet:
 
 
 @given(objects, specs, managers, st.booleans())
-def test_applying_twice_is_applying_once(
+def test_second_apply_of_the_same_configuration_changes_nothing(
     live: Document | None, spec: dict[str, Any], manager: str, force: bool
 ) -> None:
     once = attempted(live, spec, manager, force=force)
@@ -157,9 +157,7 @@ def test_applying_twice_is_applying_once(
 
 
 @given(objects, specs, managers)
-def test_force_makes_the_owner_and_the_value(
-    live: Document | None, spec: dict[str, Any], manager: str
-) -> None:
+def test_forced_apply_sets_owner_and_value(live: Document | None, spec: dict[str, Any], manager: str) -> None:
     result = applied(live, spec, manager, force=True)
     claimed = managed_fields.without_unowned(ownership.fields(ATOM, thing(spec)))
     mine = owners(result).get((manager, managed_fields.APPLY, "", ""))
@@ -171,7 +169,7 @@ def test_force_makes_the_owner_and_the_value(
 
 
 @given(objects, specs, managers)
-def test_an_apply_without_force_takes_nothing_from_others(
+def test_apply_without_force_takes_no_field_from_others(
     live: Document | None, spec: dict[str, Any], manager: str
 ) -> None:
     assume(owners(live))
@@ -186,7 +184,7 @@ def test_an_apply_without_force_takes_nothing_from_others(
 
 
 @given(objects, specs, specs, managers)
-def test_what_is_no_longer_applied_goes_if_nobody_else_owns_it(
+def test_field_no_longer_applied_is_removed_unless_owned_by_others(
     live: Document | None, first: dict[str, Any], second: dict[str, Any], manager: str
 ) -> None:
     before = applied(live, first, manager, force=True)
@@ -202,7 +200,7 @@ def test_what_is_no_longer_applied_goes_if_nobody_else_owns_it(
 
 
 @given(objects)
-def test_all_that_is_owned_is_there(live: Document | None) -> None:
+def test_every_owned_field_exists(live: Document | None) -> None:
     assume(live is not None)
     assert live is not None
     for entry in owners(live).values():
@@ -211,7 +209,7 @@ def test_all_that_is_owned_is_there(live: Document | None) -> None:
 
 
 @given(objects, specs, managers)
-def test_a_write_owns_what_it_changed_alone(
+def test_update_owns_only_the_fields_it_changed(
     live: Document | None, spec: dict[str, Any], manager: str
 ) -> None:
     assume(owners(live))
@@ -228,7 +226,7 @@ def test_a_write_owns_what_it_changed_alone(
 
 
 @given(specs, specs)
-def test_differences_tell_what_to_add_and_to_remove(first: dict[str, Any], second: dict[str, Any]) -> None:
+def test_differences_list_added_and_removed_fields(first: dict[str, Any], second: dict[str, Any]) -> None:
     changes = ownership.differences(ATOM, thing(first), thing(second))
     back = ownership.differences(ATOM, thing(second), thing(first))
     assert (changes.added, changes.removed) == (back.removed, back.added)
@@ -308,14 +306,18 @@ def strategic_diff(before: dict[str, Any], then: dict[str, Any]) -> dict[str, An
 
 
 @given(specs, specs)
-def test_a_merge_patch_of_the_difference(before: dict[str, Any], then: dict[str, Any]) -> None:
+def test_merge_patch_of_the_difference_gives_the_new_object(
+    before: dict[str, Any], then: dict[str, Any]
+) -> None:
     given_both = copy.deepcopy((before, then))
     assert mergepatch.apply(before, merge_diff(before, then)) == then
     assert (before, then) == given_both
 
 
 @given(specs, specs)
-def test_a_strategic_patch_of_the_difference(before: dict[str, Any], then: dict[str, Any]) -> None:
+def test_strategic_patch_of_the_difference_gives_the_new_object(
+    before: dict[str, Any], then: dict[str, Any]
+) -> None:
     patch = strategic_diff(before, then)
     given_both = copy.deepcopy((before, patch))
     assert strategic.apply(before, patch, SPEC_NODE) == then
@@ -323,7 +325,7 @@ def test_a_strategic_patch_of_the_difference(before: dict[str, Any], then: dict[
 
 
 @given(specs, specs)
-def test_a_strategic_patch_is_idempotent(document: dict[str, Any], patch: dict[str, Any]) -> None:
+def test_strategic_patch_is_idempotent(document: dict[str, Any], patch: dict[str, Any]) -> None:
     once = strategic.apply(document, patch, SPEC_NODE)
     assert strategic.apply(once, patch, SPEC_NODE) == once
     plain = parse({"type": "object"})
@@ -364,7 +366,7 @@ anything = st.recursive(
 
 
 @given(specs, anything)
-def test_whatever_is_sent_is_answered(spec: dict[str, Any], body: Any) -> None:
+def test_any_patch_gets_a_response(spec: dict[str, Any], body: Any) -> None:
     given_both = copy.deepcopy((spec, body))
     with contextlib.suppress(Refusal):
         strategic.apply(spec, body, SPEC_NODE)
@@ -382,7 +384,7 @@ def test_whatever_is_sent_is_answered(spec: dict[str, Any], body: Any) -> None:
 
 
 @given(specs, anything)
-def test_whatever_is_sent_as_managed_fields_is_survived(spec: dict[str, Any], entries: Any) -> None:
+def test_any_managed_fields_are_handled(spec: dict[str, Any], entries: Any) -> None:
     new = thing(spec)
     new["metadata"]["managedFields"] = entries
     old = updated(None, spec, "m")
@@ -392,7 +394,7 @@ def test_whatever_is_sent_as_managed_fields_is_survived(spec: dict[str, Any], en
 
 
 @given(specs, st.sampled_from(["text", "labels", "new"]), free)
-def test_a_json_patch_and_its_undoing(document: dict[str, Any], name: str, value: Any) -> None:
+def test_json_patch_is_undone_by_its_inverse(document: dict[str, Any], name: str, value: Any) -> None:
     path = f"/{name}"
     undo: list[dict[str, Any]] = [
         {"op": "test", "path": path, "value": value},

@@ -1,11 +1,9 @@
-"""The law of the placement controller: whatever happens in whatever order, once it is quiet the hub's decisions are
-those that somebody who knows nothing but the hub would make.
+"""Once the placement controller is quiet, the hub's decisions equal those of a fresh cycle on the hub's objects.
 
-Everything that can happen is a move: changes by others, events told late, in parts, or by a new list, answers that come
-before or after the watch tells the same, requests that are refused or cut off, backups restored, time that passes.
+Moves are changes by other clients, events that are delayed, split, or part of a new list, responses before or after
+their watch event, requests that are rejected or cut off, restored backups, and time.
 
-How often others chose a cluster is deliberately nothing that wakes a placement. So whoever makes decisions afresh is
-shown the decisions of others as they were when the placement was last looked at.
+Decisions of other placements do not wake a placement, so the fresh cycle sees them as they were at the last reconcile.
 """
 
 import os
@@ -44,7 +42,7 @@ def moves_of(names: list[str]) -> st.SearchStrategy[list[Move]]:
         ("carry_out", 0),
     ]
 )
-def test_once_it_is_quiet_decisions_are_those_anybody_would_make(moves: list[Move]) -> None:
+def test_settled_decisions_equal_those_of_a_fresh_cycle(moves: list[Move]) -> None:
     Simulation().play(moves)
 
 

@@ -24,7 +24,7 @@ EXAMPLES = settings(max_examples=25)
 
 
 def contents(world: World) -> dict[str, Any]:
-    """All that is in a world, and what it makes of its placements."""
+    """Return all objects of a World, and the outcomes of its placements."""
     snapshot = world.fleet.snapshot()
     return {
         "clusters": {name: snapshot.cluster(row) for name, row in snapshot.hosts.row_of.items()},
@@ -70,7 +70,7 @@ def losers(world: World, key: Key) -> list[str]:
 
 @given(objects=worlds(), placement=placements(), data=st.data())
 @EXAMPLES
-def test_an_answer_holds_and_is_minimal(
+def test_counterfactual_holds_and_is_minimal(
     objects: list[object], placement: Placement, data: st.DataObject
 ) -> None:
     objects = [*objects, placement]
@@ -128,7 +128,7 @@ def by_price(placement: Placement, weight: int) -> Placement:
     data=st.data(),
 )
 @EXAMPLES
-def test_an_answer_with_remedies_of_third_party_plugins_holds_and_is_minimal(
+def test_counterfactual_with_third_party_remedies_holds_and_is_minimal(
     objects: list[object], placement: Placement, prices: list[int | None], weight: int, data: st.DataObject
 ) -> None:
     placement = by_price(placement, weight)
@@ -146,7 +146,7 @@ def test_an_answer_with_remedies_of_third_party_plugins_holds_and_is_minimal(
 
 @given(objects=worlds(), placement=placements())
 @EXAMPLES
-def test_asking_changes_nothing(objects: list[object], placement: Placement) -> None:
+def test_counterfactual_changes_nothing(objects: list[object], placement: Placement) -> None:
     world = World([*objects, placement])
     key = ("ns1", placement.metadata.name)
     before = contents(world)
@@ -157,7 +157,7 @@ def test_asking_changes_nothing(objects: list[object], placement: Placement) -> 
 
 @given(objects=worlds(), placement=placements())
 @EXAMPLES
-def test_the_answer_depends_on_the_world_only(objects: list[object], placement: Placement) -> None:
+def test_counterfactual_depends_on_the_objects_only(objects: list[object], placement: Placement) -> None:
     key = ("ns1", placement.metadata.name)
     world, mirrored = World([*objects, placement]), World([placement, *reversed(objects)])
     for cluster in sorted(world.fleet.snapshot().hosts.row_of):
@@ -168,7 +168,7 @@ def test_the_answer_depends_on_the_world_only(objects: list[object], placement: 
 
 @given(objects=worlds(), placement=placements(), data=st.data())
 @EXAMPLES
-def test_an_explanation_says_what_the_cycle_did_and_changes_nothing(
+def test_explanation_agrees_with_the_cycle_and_changes_nothing(
     objects: list[object], placement: Placement, data: st.DataObject
 ) -> None:
     world = World([*objects, placement])

@@ -1,4 +1,4 @@
-"""Laws of the cycle: it does not matter how it is computed, whether anyone watches, or in which order things came."""
+"""Laws of the cycle: its outcome depends neither on how it is computed, nor on tracing, nor on the order of objects."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ EXAMPLES = settings(max_examples=20)
 
 
 def seen(outcome: Outcome) -> dict[str, Any]:
-    """All an outcome says, by name."""
+    """Return the whole outcome, by name."""
     details = outcome.details
     names = outcome.snapshot.hosts.names
     rows = details.rows.tolist()
@@ -116,7 +116,9 @@ def test_whole_fleet_form_agrees_with_per_host_form(
 
 @given(objects=worlds(), placement=placements())
 @EXAMPLES
-def test_asking_for_the_trace_changes_nothing_and_agrees(objects: list[object], placement: Placement) -> None:
+def test_trace_agrees_with_the_outcome_and_changes_nothing(
+    objects: list[object], placement: Placement
+) -> None:
     workload = PlacementWorkload(placement)
     snapshot = World(objects).fleet.snapshot()
     untraced = seen(cycle.run(snapshot, workload, default_profile(), now=NOW_MICROS))
@@ -155,7 +157,7 @@ def test_order_of_input_does_not_matter(
 
 @given(objects=worlds(decided=False), placement=placements())
 @EXAMPLES
-def test_placing_again_without_change_writes_nothing(objects: list[object], placement: Placement) -> None:
+def test_second_cycle_without_change_writes_nothing(objects: list[object], placement: Placement) -> None:
     """Starting from no decisions, and with Steady not turned against itself, which the strategies never do."""
     world = World([*objects, placement])
     key = (placement.metadata.namespace, placement.metadata.name)
@@ -185,8 +187,8 @@ def test_pages_hold_exactly_the_selected_clusters(objects: list[object], placeme
 
 @given(objects=worlds(), text=st.sampled_from(EXPRESSIONS))
 @EXAMPLES
-def test_an_expression_sees_no_more_of_a_cluster_than_it_reads(objects: list[object], text: str) -> None:
-    """Expressions are given only the fields they read; the answer is that for the whole cluster."""
+def test_expression_depends_only_on_the_fields_it_reads(objects: list[object], text: str) -> None:
+    """Expressions get only the fields they read; the outcome equals that for the whole cluster."""
     snapshot = World(objects).fleet.snapshot()
     program = cluster_environment().compile(text)
     for row in snapshot.hosts.row_of.values():
@@ -219,7 +221,7 @@ def identity_or_debit(thing: object) -> object:
 def test_remembered_cycles_agree_with_fresh_ones(
     objects: list[object], placement: Placement, steps: list[tuple[list[object], int]]
 ) -> None:
-    """Whatever changes in between, and as time goes on."""
+    """After any changes, and as time passes."""
     world = World(objects)
     workload = PlacementWorkload(placement)
     memory = Memory()
@@ -312,7 +314,7 @@ USUAL = (
 
 
 class HubMachine(RuleBasedStateMachine):
-    """One fleet, several placements that are remembered, and somebody who keeps what he was told."""
+    """One fleet, several placements with a memory, and kept outcomes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -371,14 +373,14 @@ class HubMachine(RuleBasedStateMachine):
 
     @rule()
     def keep(self) -> None:
-        """What was said of the fleet as it is, to be read when it is no more. Some of it is worked out only then."""
+        """Keep an outcome of the present fleet to read it later. Parts of it are computed only then."""
         for workload in self.workloads:
             found = self.memory.run(self.fleet.snapshot(), workload, default_profile(), now=self.now)
             self.kept = [*self.kept[-3:], (found, self.fresh(workload))]
 
     @rule()
     def ask_the_past(self) -> None:
-        """A cycle of a kept snapshot says what it said then, and leaves the memory as it was."""
+        """A cycle on a kept snapshot has the same outcome as before, and does not change the memory."""
         for outcome, then in self.kept[:1]:
             workload, now = outcome.context.workload, outcome.context.now
             again = self.memory.run(outcome.snapshot, workload, outcome.profile, now=now)
@@ -397,7 +399,7 @@ class HubMachine(RuleBasedStateMachine):
             assert seen(found) == self.fresh(workload)
 
     def fresh(self, workload: PlacementWorkload) -> dict[str, Any]:
-        """What a cycle says of a fleet that has no past."""
+        """Return the outcome of a cycle on a new fleet."""
         fleet = Fleet()
         fill(fleet, list(self.model.values()))
         return seen(cycle.run(fleet.snapshot(), workload, default_profile(), now=self.now))

@@ -1,7 +1,7 @@
-"""The law of the fleet: after any sequence of changes it is what it would be if built from scratch.
+"""A fleet after any sequence of changes equals one that is built from scratch.
 
-Along the way somebody reads columns (so that they exist and must be kept up), and somebody holds on to snapshots
-(so that they must be kept apart).
+In between, columns are read, so that they exist and must be updated, and snapshots are kept, so that they must not
+change.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
-"""Whatever happens to a fleet, recovery keeps its promises.
+"""Recovery keeps its guarantees after any events in a fleet.
 
-Somebody carries out what the machine says, sooner or later, and other people do with clusters as they like; a second
-book is kept of what each promise is about.
+The instructions of the state machine are carried out sooner or later, and other clients change clusters; a model keeps
+the facts that each guarantee is about.
 """
 
 from collections import defaultdict
@@ -123,7 +123,7 @@ class Fleet(RuleBasedStateMachine):
     @precondition(lambda self: self.clusters)
     @rule(data=st.data(), away=st.booleans())
     def lose_sight_of(self, data: st.DataObject, away: bool) -> None:
-        """By its lease; and it comes back."""
+        """The lease of a cluster expires, and is renewed later."""
         name = data.draw(st.sampled_from(sorted(self.clusters)))
         self._see(replace(self.clusters[name], away=away))
 
@@ -242,7 +242,7 @@ class Fleet(RuleBasedStateMachine):
         return self.policy.per_set if scope else self.policy.fleet
 
     def _together(self) -> bool:
-        """Whether too many fell within one window: of those a bystander saw fall while they were not given up."""
+        """Whether too many clusters failed within one window, of those that were not given up."""
         known = [name for name in self.clusters if self.scores[name] is not None]
         total = len(self.clusters) if self.policy.missing == UNHEALTHY else len(known)
         moments = self.fell.values()

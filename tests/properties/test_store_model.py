@@ -191,7 +191,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(scope=scopes, data=st.data())
     def ask_for_any_past(self, scope: tuple[str, str | None], data: st.DataObject) -> None:
-        """What can no longer be told exactly is refused, and only from before the oldest."""
+        """A version is rejected only if it is older than the oldest kept one."""
         revision = data.draw(st.integers(0, self.store.revision), label="revision")
         resource, namespace = scope
         try:
@@ -267,7 +267,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(bounds=st.none() | BOUNDS)
     @precondition(lambda self: self.root is not None)
     def crash_and_open(self, bounds: tuple[int, int] | None) -> None:
-        """Goes on with the files as they are at this moment, as a new process would after a kill."""
+        """Continue with the files as they are now, as a new process after a kill."""
 
         def crash() -> None:
             assert self.root is not None

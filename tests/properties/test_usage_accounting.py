@@ -1,7 +1,7 @@
-"""The law of the accounting: whatever was told in whatever order, what is free is what a full count says.
+"""Free resources equal those of a full count after any sequence of events.
 
-Nodes and pods come, change, go and come again under the same name; events are told twice; a new list tells everything
-again; the end of something old is told after its successor came.
+Nodes and pods are created, changed, deleted and recreated under the same name; events are repeated; a new list repeats
+all objects; a deletion arrives after the creation of the successor.
 """
 
 from typing import Any

@@ -13,7 +13,7 @@ def _ours(record: logging.LogRecord) -> bool:
 
 @pytest.fixture(autouse=True)
 def only_of_the_test(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """What servers say that go on in the background, for other tests as well, is in the log of none."""
+    """Exclude log records of background servers of other tests."""
     caplog.handler.addFilter(_ours)
     yield
     caplog.handler.removeFilter(_ours)

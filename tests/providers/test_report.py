@@ -1,4 +1,4 @@
-"""What is made of scores, clusters and add-ons: states, and reasons in words."""
+"""The report of scores, clusters and add-ons: states and reasons."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -29,7 +29,7 @@ class Authority:
 
     @classmethod
     def create(cls, folder: Path) -> "Authority":
-        """Write ca.crt and ca.key into the folder; what it issues goes there too."""
+        """Write ca.crt and ca.key into the folder, where issued certificates are stored, too."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = _name("fairway-tests", ())
         own = x509.SubjectKeyIdentifier.from_public_key(key.public_key())

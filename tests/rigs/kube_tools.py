@@ -1,7 +1,7 @@
-"""Where the programs of Kubernetes lie that tests and benchmarks start.
+"""Find the Kubernetes programs that tests and benchmarks start.
 
-`KUBEBUILDER_ASSETS` is asked first, as every Kubernetes project does. Without it they are where `make kube-tools` puts
-what it builds: one folder per recipe, and the link `latest` to what was built last.
+They are in `KUBEBUILDER_ASSETS`, as in other Kubernetes projects, or where `make kube-tools` builds them: one folder
+per recipe, and the link `latest` to the last build.
 """
 
 import os
@@ -17,7 +17,7 @@ CACHE_REMEDY = f"`make kube-tools` builds them, which needs Go; or set {ASSETS}"
 
 
 class ToolsMissing(Exception):
-    """Names every program that is not there, and the remedy."""
+    """Names the missing programs and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Tools:
 
     @classmethod
     def find(cls, *needed: str, environ: Mapping[str, str] = os.environ) -> "Tools":
-        """The tools at hand; `ToolsMissing` unless all that are needed are there."""
+        """Return the tools; raises `ToolsMissing` if a needed one is missing."""
         if assets := environ.get(ASSETS):
             tools = cls(Path(assets).expanduser(), ASSETS_REMEDY)
         else:

@@ -122,7 +122,7 @@ class RealHub:
         return {name: process.tail(lines) for name, process in self.processes.items()}
 
     async def restart(self, *, grace: float = 10) -> None:
-        """Start kube-apiserver anew on the same port and data; 0 as grace lets it crash."""
+        """Restart kube-apiserver on the same port and data; a grace of 0 kills it."""
         await self.processes[API_SERVER].restart(grace=grace)
         await self.ready()
 
@@ -284,7 +284,7 @@ async def kube_scheduler(
 
 
 async def _sign_of_life(port: Port, process: Process, *, deadline: float) -> None:
-    """Wait for a program whose certificate is one that it made for itself a moment ago."""
+    """Wait for a program with a self-signed certificate."""
     tls = ssl.create_default_context()
     tls.check_hostname = False
     tls.verify_mode = ssl.CERT_NONE

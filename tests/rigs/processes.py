@@ -36,14 +36,14 @@ if os.getppid() == int(sys.argv[1]): os.execv(sys.argv[2], sys.argv[2:])
 
 
 class StartFailed(Exception):
-    """Says which process, why, and the end of its log."""
+    """Names the process, the reason, and the end of its log."""
 
 
 class Port:
-    """A free port of the loopback that stays ours until closed, though a child listens on it.
+    """A free port of the loopback interface that stays reserved until closed, although a child listens on it.
 
-    A socket that is bound but doesn't listen keeps the kernel from handing the port to somebody else, and where both
-    sides allow the reuse of addresses (Go's listeners do), the child can still listen there.
+    The kernel does not assign the port of a socket that is bound but does not listen. As both sides allow the reuse of
+    addresses (Go's listeners do), the child can still listen there.
     """
 
     def __init__(self) -> None:
@@ -115,7 +115,7 @@ class Process:
         return "\n".join(self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
 
     async def stop(self, *, grace: float = 10) -> None:
-        """Ask it to end, and kill it if it still runs after so many seconds; 0 kills at once."""
+        """Terminate the process, and kill it after this number of seconds; 0 kills it at once."""
         try:
             if grace and self.alive:
                 self._child.send_signal(signal.SIGTERM)

@@ -51,7 +51,7 @@ class PrometheusServer:
         label: str = "cluster",
         deadline: float = 120,
     ) -> Mapping[str, float]:
-        """Ask again and again until the values are as awaited."""
+        """Query repeatedly until the values are as expected."""
         answer: Mapping[str, float] = {}
         try:
             async with asyncio.timeout(deadline):
@@ -127,7 +127,7 @@ class Exporter:
         """host:port, once it serves."""
 
     def set(self, metric: str, value: float, *, at: float | None = None, **labels: str) -> None:
-        """With ``at``, seconds since 1970, the sample is said to be from then, as of who passes on what he heard."""
+        """``at``: time of the sample in seconds since 1970, as an exporter of forwarded samples would set it."""
         self._series[metric, tuple(sorted(labels.items()))] = (value, at)
 
     def drop(self, metric: str, **labels: str) -> None:

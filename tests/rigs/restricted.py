@@ -51,11 +51,11 @@ _REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
 class NoRights(LookupError):
-    """Asked for rights that no manifest grants."""
+    """No manifest grants rights to this controller."""
 
 
 def known(folder: Path = DEPLOY) -> frozenset[str]:
-    """Whose rights there are."""
+    """Return the controllers with rights."""
     return frozenset(each.parent.name for each in (folder / "controllers").glob("*/rbac.yaml"))
 
 
@@ -138,7 +138,7 @@ def _documents(file: Path) -> Iterator[dict[str, Any]]:
 
 
 def _moved(document: dict[str, Any], *, account: str, suffix: str, namespace: str) -> dict[str, Any]:
-    """The same for an account of another name; who is granted what stays."""
+    """Return the manifests for an account of another name."""
     metadata = dict(document["metadata"])
     match document["kind"]:
         case "Namespace":
@@ -182,7 +182,7 @@ async def _token(client: Client, *, account: str, namespace: str) -> str:
 
 
 async def _granted(client: Client, role: dict[str, Any]) -> None:
-    """Until the hub goes by it: a real one learns of new roles and bindings by watching itself."""
+    """Wait until the hub applies the rights: a real one watches roles and bindings."""
     rule = role["rules"][0]
     resource, _, subresource = rule["resources"][0].partition("/")
     attributes = {

@@ -1,4 +1,4 @@
-"""Child processes: none is left behind, whatever happens to who started it, and one that fails says why."""
+"""Child processes end with their parent, and a failed start has a reason."""
 
 import asyncio
 import os
@@ -63,7 +63,7 @@ def test_child_process_dies_with_its_parent(tmp_path: Path, number: signal.Signa
 
 @only_linux
 async def test_child_process_is_the_program_itself(tmp_path: Path) -> None:
-    """Its pid is for measuring and killing, so nothing may stand between."""
+    """Its pid is used to measure and to kill it."""
     process = program(FOREVER, log=tmp_path / "log")
     try:
         assert process.alive

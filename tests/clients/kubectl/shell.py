@@ -1,7 +1,7 @@
-"""kubectl as people use it: a line is typed in, a text is shown, and every hub must show the same.
+"""Run kubectl commands, whose output must be the same on every hub.
 
-What can't be the same everywhere is replaced by something of the same width, so that an expected text looks as it
-would on a screen: the namespace is called ``suite-of-tests``, everything is ``0s`` old.
+Values that differ are replaced by others of the same width, so that an expected text looks as on a terminal: the
+namespace is called ``suite-of-tests``, every age is ``0s``.
 """
 
 import asyncio
@@ -87,7 +87,7 @@ class Shell:
         return shown.errors
 
     async def granted(self, question: str) -> None:
-        """Once the hub allows it: a real one learns of new rights a moment later."""
+        """Wait until the hub allows it: a real one applies new rights a moment later."""
         async with asyncio.timeout(DEADLINE):
             while (await self.run(f"auth can-i -q {question}")).status:
                 pass

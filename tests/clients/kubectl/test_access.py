@@ -1,4 +1,4 @@
-"""Who one is, what one may, and how one gets a certificate."""
+"""Identity, permissions and certificates with kubectl."""
 
 import asyncio
 import base64

@@ -1,4 +1,4 @@
-"""Declared state: what was applied becomes so, what is applied no longer goes, what others wrote stays."""
+"""kubectl apply: applied fields are set, fields no longer applied are removed, fields of others stay."""
 
 from clients.kubectl.shell import Shell, page
 

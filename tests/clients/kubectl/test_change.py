@@ -1,4 +1,4 @@
-"""Changing what is there, one field or all of it."""
+"""Changing single fields and whole objects with kubectl."""
 
 import pytest
 

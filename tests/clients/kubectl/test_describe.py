@@ -1,4 +1,4 @@
-"""Objects told in words, their events, and the documentation of their fields."""
+"""kubectl describe, events and explain."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -204,7 +204,7 @@ async def test_kubectl_watches_events(shell: Shell) -> None:
 
 
 def fields(shown: str) -> str:
-    """Names and types, without what is said about them and without what they may be."""
+    """Return names and types, without descriptions and allowed values."""
     return dedent("".join(line + "\n" for line in shown.splitlines() if "\t<" in line)).replace("\t", " ")
 
 

@@ -1,4 +1,4 @@
-"""What is there, in every form kubectl can show it."""
+"""kubectl get in every output format."""
 
 import asyncio
 import json

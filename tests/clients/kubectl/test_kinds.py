@@ -1,4 +1,4 @@
-"""Every kind: its table, its defaults, and who owns them."""
+"""Every kind: its table, its defaults, and their field managers."""
 
 import asyncio
 import json
@@ -60,7 +60,7 @@ async def test_deprecated_kind_returns_a_warning(shell: Shell) -> None:
 
 
 def state(name: str, *, restarts: int = 0, ready: bool = False, **now: Any) -> dict[str, Any]:
-    """What a kubelet tells of a container."""
+    """A container state as a kubelet reports it."""
     ended = {"lastState": {"terminated": {"exitCode": 1, "finishedAt": LATER}}} if restarts else {}
     return {
         "name": name,

@@ -1,4 +1,4 @@
-"""What kubectl says when the hub says no."""
+"""Error messages of kubectl for rejected requests."""
 
 import asyncio
 

@@ -23,7 +23,7 @@ def begin(settings: kopf.OperatorSettings, **_: Any) -> None:
 
 @kopf.on.create(*BOATS)
 def launch(body: kopf.Body, name: str, namespace: str | None, **_: Any) -> dict[str, str]:
-    """A config map that goes with the boat; what is returned ends up in the status."""
+    """Create a config map owned by the boat; the result is stored in the status."""
     papers = {"metadata": {"name": f"papers-of-{name}"}, "data": {"port": body["spec"]["port"]}}
     kopf.adopt(papers, owner=body)
     core: Any = client.CoreV1Api()
@@ -34,7 +34,7 @@ def launch(body: kopf.Body, name: str, namespace: str | None, **_: Any) -> dict[
 
 @kopf.on.create(*BOATS)
 async def board(spec: kopf.Spec, retry: int, patch: kopf.Patch, **_: Any) -> None:
-    """Nobody is there at the first two attempts."""
+    """Fail at the first two attempts."""
     if retry < 2:
         raise kopf.TemporaryError("the crew is late", delay=0.1)
     patch.status["aboard"] = spec["crew"]
@@ -71,7 +71,7 @@ async def by_port(spec: kopf.Spec, name: str, **_: Any) -> dict[str, str]:
 
 @kopf.on.event("v1", "configmaps", labels={"question": kopf.PRESENT})
 async def answer(labels: kopf.Labels, annotations: kopf.Annotations, patch: kopf.Patch, **more: Any) -> None:
-    """Which boats are in the port that is asked about."""
+    """Return the boats in the requested port."""
     found = ",".join(sorted(more["by_port"].get(labels["question"], [])))
     if annotations.get("answer") != found:
         patch.metadata.annotations["answer"] = found

@@ -1,4 +1,4 @@
-"""Placements that are left alone, and those that keep what they have when something is wrong with them."""
+"""Annotations that disable a placement, or keep its decision while it is misconfigured."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ DISABLED = {SCHEDULING_DISABLED_ANNOTATION: "true"}
 WRONG = [{"key": "gpu", "operator": "Exists", "value": "big"}]
 
 
-async def test_a_disabled_placement_is_not_touched(manager: Manager, fleet: HubFleet) -> None:
+async def test_disabled_placement_is_not_written(manager: Manager, fleet: HubFleet) -> None:
     await fleet.clusters("a")
     made = await fleet.place("p", annotations=DISABLED)
     await fleet.after(manager, PLACEMENTS, made)
@@ -27,8 +27,8 @@ async def test_a_disabled_placement_is_not_touched(manager: Manager, fleet: HubF
     assert not writes(manager)
 
 
-async def test_disabling_freezes_what_is_there(manager: Manager, fleet: HubFleet) -> None:
-    """Nothing is created, updated or deleted, whatever happens, until it is enabled again."""
+async def test_disabling_a_placement_freezes_its_decision(manager: Manager, fleet: HubFleet) -> None:
+    """Nothing is created, updated or deleted until the placement is enabled again."""
     await fleet.clusters("a", "b")
     await fleet.place()
     await fleet.chooses("p", "a", "b")
@@ -51,8 +51,7 @@ async def test_only_true_disables(manager: Manager, fleet: HubFleet, value: str)
     await fleet.chooses("p", "a")
 
 
-async def test_a_misconfigured_placement_loses_its_decision(manager: Manager, fleet: HubFleet) -> None:
-    """As in OCM, unless it asks for something else."""
+async def test_misconfigured_placement_loses_its_decision(manager: Manager, fleet: HubFleet) -> None:
     await fleet.clusters("a")
     await fleet.place("p", annotations={ON_MISCONFIGURATION: "evict"})
     await fleet.chooses("p", "a")
@@ -61,8 +60,10 @@ async def test_a_misconfigured_placement_loses_its_decision(manager: Manager, fl
     assert fleet.mistake("p")
 
 
-async def test_one_that_asks_for_it_keeps_its_decision(manager: Manager, fleet: HubFleet) -> None:
-    """Its status goes on telling what is decided, and what is wrong; once mended it goes on from there."""
+async def test_misconfigured_placement_keeps_its_decision_by_annotation(
+    manager: Manager, fleet: HubFleet
+) -> None:
+    """The status reports the decision and the error; the corrected placement continues from there."""
     await fleet.clusters("a", "b")
     await fleet.place("p", annotations={ON_MISCONFIGURATION: KEEP})
     await fleet.chooses("p", "a", "b")
@@ -84,7 +85,7 @@ async def test_one_that_asks_for_it_keeps_its_decision(manager: Manager, fleet: 
 
 
 async def test_keeping_is_asked_for_too_late(manager: Manager, fleet: HubFleet) -> None:
-    """What is gone is gone; the first good decision is kept from then on."""
+    """The deleted decision stays deleted; the first valid decision after that is kept."""
     await fleet.clusters("a")
     await fleet.place()
     await fleet.replace("p", tolerations=WRONG)

@@ -304,7 +304,7 @@ async def test_waiting_placement_takes_another_cluster_if_the_first_is_no_longer
     ],
     ids=["Permit", "Reserve"],
 )
-async def test_rejected_placement_says_which_plugin_rejects_it(
+async def test_rejected_placement_names_the_rejecting_plugin(
     run: Run, fleet: HubFleet, point: str, denied: dict[str, str], words: str
 ) -> None:
     async with run(point) as manager:

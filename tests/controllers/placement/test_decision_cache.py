@@ -1,4 +1,4 @@
-"""Which of two tellers is believed about a decision: the watch, or the hub's answer to our own write."""
+"""Precedence between the watch and the responses to own writes."""
 
 from fairway.api.decision import PlacementDecision
 from fairway.api.meta import ObjectMeta
@@ -20,7 +20,7 @@ def decision(version: int, *, uid: str = "u", placement: str = "p") -> Placement
     return PlacementDecision(metadata=meta)
 
 
-def test_what_is_older_than_what_is_known_is_no_news() -> None:
+def test_older_version_is_ignored() -> None:
     known = DecisionCache()
     known.wrote(decision(7))
 
@@ -31,7 +31,7 @@ def test_what_is_older_than_what_is_known_is_no_news() -> None:
     assert known.get(*KEY) == decision(8)
 
 
-def test_an_answer_that_the_watch_is_past_is_no_news() -> None:
+def test_response_older_than_the_watch_is_ignored() -> None:
     known = DecisionCache()
     known.see(decision(5), again=False)
     known.see_removal(decision(6))
@@ -51,7 +51,7 @@ def test_after_the_history_went_back_older_is_newer() -> None:
     assert known.get(*KEY) == decision(5)
 
 
-def test_what_we_deleted_stays_deleted_until_there_is_another_of_that_name() -> None:
+def test_own_deletion_lasts_until_the_name_is_recreated() -> None:
     known = DecisionCache()
     known.wrote(decision(7))
     known.removed(decision(7))
@@ -61,7 +61,7 @@ def test_what_we_deleted_stays_deleted_until_there_is_another_of_that_name() -> 
     assert known.see(decision(9, uid="other"), again=False)
 
 
-def test_the_watch_telling_of_our_deletion_is_no_news_and_ends_it() -> None:
+def test_watched_own_deletion_is_no_change_and_is_forgotten() -> None:
     known = DecisionCache()
     known.wrote(decision(7))
     known.removed(decision(7))
@@ -70,7 +70,7 @@ def test_the_watch_telling_of_our_deletion_is_no_news_and_ends_it() -> None:
     assert known.restart() == []
 
 
-def test_what_only_we_know_to_be_deleted_is_asked_about_after_the_history_went_back() -> None:
+def test_unobserved_own_deletion_is_checked_after_a_history_reset() -> None:
     known = DecisionCache()
     known.see(decision(7), again=False)
     known.removed(decision(7))
@@ -79,7 +79,7 @@ def test_what_only_we_know_to_be_deleted_is_asked_about_after_the_history_went_b
     assert known.see(decision(7), again=True)
 
 
-def test_the_removal_of_its_namesake_before_it_is_no_news() -> None:
+def test_deletion_of_an_earlier_object_of_the_name_is_ignored() -> None:
     known = DecisionCache()
     known.wrote(decision(9, uid="other"))
 
@@ -87,7 +87,7 @@ def test_the_removal_of_its_namesake_before_it_is_no_news() -> None:
     assert known.get(*KEY) is not None
 
 
-def test_a_decision_belongs_to_the_placement_it_is_labelled_with_last() -> None:
+def test_decision_belongs_to_the_placement_of_its_latest_label() -> None:
     known = DecisionCache()
     known.see(decision(5), again=False)
     known.see(decision(6, placement="q"), again=False)

@@ -1,4 +1,4 @@
-"""From a placement to its decision: what is written for the first time, and what the conditions say."""
+"""The first decision of a placement, and its conditions."""
 
 import msgspec
 import pytest
@@ -52,7 +52,7 @@ async def test_satisfied_placement_has_decision_and_status(manager: Manager, fle
 
 
 @pytest.mark.both_hubs
-async def test_it_takes_three_requests(manager: Manager, fleet: HubFleet) -> None:
+async def test_new_placement_takes_three_requests(manager: Manager, fleet: HubFleet) -> None:
     await fleet.clusters("a")
     await fleet.after(manager, MANAGED_CLUSTERS, await fleet.cluster("b"))
     await fleet.place()
@@ -72,7 +72,7 @@ async def test_conditions_say_nothing_of_generations(manager: Manager, fleet: Hu
 
 
 @pytest.mark.both_hubs
-async def test_an_unsatisfied_placement_still_gets_what_there_is(manager: Manager, fleet: HubFleet) -> None:
+async def test_unsatisfied_placement_gets_all_feasible_clusters(manager: Manager, fleet: HubFleet) -> None:
     await fleet.clusters("a", "b", "c")
     await fleet.place("p", PlacementSpec(numberOfClusters=4))
     await fleet.chooses("p", "a", "b", "c")
@@ -81,7 +81,7 @@ async def test_an_unsatisfied_placement_still_gets_what_there_is(manager: Manage
 
 @pytest.mark.both_hubs
 @pytest.mark.parametrize("number", [0, -1])
-async def test_a_number_of_none_or_less_chooses_nothing(
+async def test_zero_or_negative_number_of_clusters_selects_none(
     manager: Manager, fleet: HubFleet, number: int
 ) -> None:
     await fleet.clusters("a")
@@ -119,9 +119,7 @@ async def test_clusters_that_all_do_not_match(manager: Manager, fleet: HubFleet)
 
 
 @pytest.mark.both_hubs
-async def test_an_empty_decision_has_no_status_until_it_was_emptied(
-    manager: Manager, fleet: HubFleet
-) -> None:
+async def test_new_empty_decision_has_no_status(manager: Manager, fleet: HubFleet) -> None:
     async def status() -> object:
         path = PLACEMENT_DECISIONS.path(namespace=fleet.namespace, name="p-decision-1")
         return msgspec.json.decode((await fleet.client.request("GET", path)).body).get("status")
@@ -139,7 +137,7 @@ async def test_an_empty_decision_has_no_status_until_it_was_emptied(
 # Sets
 
 
-async def test_all_bound_sets_or_only_those_named(manager: Manager, fleet: HubFleet) -> None:
+async def test_placement_uses_named_or_all_bound_sets(manager: Manager, fleet: HubFleet) -> None:
     for word in ("x", "y"):
         await fleet.cluster_set(word)
         await fleet.bind(word)
@@ -153,8 +151,8 @@ async def test_all_bound_sets_or_only_those_named(manager: Manager, fleet: HubFl
     await fleet.chooses("two", "in-x", "in-y")
 
 
-async def test_a_binding_counts_by_its_own_name(manager: Manager, fleet: HubFleet) -> None:
-    """What its spec says matters to nobody but the one who reports whether it is bound."""
+async def test_binding_counts_by_its_own_name(manager: Manager, fleet: HubFleet) -> None:
+    """The spec of a binding only affects its condition."""
     room = await fleet.create_namespace("elsewhere")
     bound = builders.binding(fleet.name("s"), namespace=room)
     body = {"metadata": {"name": bound.metadata.name}, "spec": {"clusterSet": "another"}}

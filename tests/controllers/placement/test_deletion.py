@@ -1,4 +1,4 @@
-"""What becomes of decisions when their placement goes."""
+"""Decisions of deleted placements."""
 
 import asyncio
 from contextlib import suppress
@@ -27,9 +27,9 @@ NOBODY = {
 
 
 async def collector_caught_up(fleet: HubFleet) -> None:
-    """The hub's garbage collector knows the decisions that are there once it has dealt with one that came later.
+    """Wait until the garbage collector has processed a decision that was created later than the others.
 
-    Of those that it does not know yet it makes no orphans: it removes them when their owner is gone.
+    It deletes decisions that it does not know yet with their owner, instead of orphaning them.
     """
     room = await fleet.create_namespace("stray")
     stray = {"metadata": {"name": "stray", "ownerReferences": [NOBODY]}}
@@ -50,9 +50,7 @@ async def test_decisions_go_with_their_placement(manager: Manager, fleet: HubFle
     assert await fleet.versions() == {}
 
 
-async def test_decisions_that_are_orphaned_stay_and_nobody_cares_for_them(
-    manager: Manager, fleet: HubFleet
-) -> None:
+async def test_orphaned_decisions_stay_unmanaged(manager: Manager, fleet: HubFleet) -> None:
     await fleet.clusters("a")
     await fleet.place()
     await fleet.chooses("p", "a")
@@ -67,9 +65,7 @@ async def test_decisions_that_are_orphaned_stay_and_nobody_cares_for_them(
     assert fleet.pages("p") == {"p-decision-1": ()}
 
 
-async def test_a_placement_that_is_made_again_has_a_decision_of_its_own(
-    manager: Manager, fleet: HubFleet
-) -> None:
+async def test_recreated_placement_gets_its_own_decision(manager: Manager, fleet: HubFleet) -> None:
     await fleet.clusters("a")
     await fleet.place()
     await fleet.chooses("p", "a")
@@ -84,7 +80,7 @@ async def test_a_placement_that_is_made_again_has_a_decision_of_its_own(
     await fleet.chooses("p", "a")
 
 
-async def test_one_takes_over_what_was_orphaned(manager: Manager, fleet: HubFleet) -> None:
+async def test_recreated_placement_adopts_orphaned_decisions(manager: Manager, fleet: HubFleet) -> None:
     await fleet.clusters("a", "b")
     await fleet.place()
     await fleet.chooses("p", "a", "b")
@@ -104,10 +100,10 @@ async def test_one_takes_over_what_was_orphaned(manager: Manager, fleet: HubFlee
 
 
 @pytest.mark.parametrize("gone", [True, False])
-async def test_a_decision_gets_no_owner_that_is_leaving(
+async def test_decision_gets_no_owner_that_is_being_deleted(
     start: Start, client: Client, fleet: HubFleet, gone: bool
 ) -> None:
-    """Who has heard that a decision lost its owner, but not why, asks the hub."""
+    """A controller that sees a decision without owner checks the placement on the hub first."""
     await fleet.clusters("a")
     async with start() as manager:
         await fleet.place()
@@ -141,7 +137,7 @@ async def test_a_decision_gets_no_owner_that_is_leaving(
 
 
 async def test_while_it_is_being_deleted_nothing_happens(manager: Manager, fleet: HubFleet) -> None:
-    """Somebody holds it up; decisions are left as they are until it is gone."""
+    """A finalizer delays the deletion."""
     await fleet.clusters("a")
     await fleet.place()
     await fleet.chooses("p", "a")

@@ -1,4 +1,4 @@
-"""Nothing is written when nothing is to be changed, and nothing is lost of what others wrote."""
+"""Unchanged decisions cause no writes, and writes keep the fields of other clients."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -22,7 +22,7 @@ LENIENT = "x-kubernetes-preserve-unknown-fields"
 
 
 async def test_looking_again_writes_nothing(start: Start, fleet: HubFleet) -> None:
-    """As every placement is looked at from time to time, whether or not anything happened."""
+    """Every placement is reconciled from time to time."""
     await fleet.clusters("a", "b")
     policy = builders.policy(builders.addon("cpu"))
     async with start(replace(ALONE, resync=0.01)) as manager:
@@ -37,7 +37,7 @@ async def test_looking_again_writes_nothing(start: Start, fleet: HubFleet) -> No
         assert await fleet.versions() == before
 
 
-async def test_who_starts_anew_writes_nothing(start: Start, fleet: HubFleet) -> None:
+async def test_restarted_controller_writes_nothing(start: Start, fleet: HubFleet) -> None:
     await fleet.clusters("a", "b", "c")
     await fleet.score("b", {"cpu": 50})
     policy = builders.policy(builders.addon("cpu"))
@@ -56,10 +56,7 @@ async def test_who_starts_anew_writes_nothing(start: Start, fleet: HubFleet) -> 
     assert await fleet.versions() == before
 
 
-async def test_a_misconfigured_placement_is_not_tried_again_and_again(
-    manager: Manager, fleet: HubFleet
-) -> None:
-    """It takes somebody to mend it, and that is noticed."""
+async def test_misconfigured_placement_is_not_retried(manager: Manager, fleet: HubFleet) -> None:
     await fleet.clusters("a")
     await fleet.place()
     await fleet.replace("p", tolerations=[{"value": "without a key"}])
@@ -75,7 +72,7 @@ async def test_a_misconfigured_placement_is_not_tried_again_and_again(
 
 @pytest.fixture
 async def lenient(client: Client) -> AsyncIterator[None]:
-    """The hub keeps fields of placements and decisions that Fairway has never heard of."""
+    """A hub that keeps unknown fields of placements and decisions."""
     changed: list[tuple[str, str]] = []
     for resource in (PLACEMENTS, PLACEMENT_DECISIONS):
         path = f"{DEFINITIONS}/{resource.plural}.{resource.group}"

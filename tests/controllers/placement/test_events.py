@@ -1,4 +1,4 @@
-"""What ``kubectl describe placement`` tells, word by word."""
+"""Events of placements, with their exact messages."""
 
 import socket
 
@@ -22,7 +22,7 @@ def told(fleet: HubFleet, *, about: str = "p") -> list[tuple[str, str, str, str]
 
 
 @pytest.mark.both_hubs
-async def test_a_decision_is_made_and_changed_and_deleted(manager: Manager, fleet: HubFleet) -> None:
+async def test_decision_events_report_creation_change_and_deletion(manager: Manager, fleet: HubFleet) -> None:
     await fleet.clusters("a")
     await fleet.place("p", PlacementSpec(numberOfClusters=1))
     await fleet.chooses("p", "a")
@@ -45,7 +45,7 @@ async def test_a_decision_is_made_and_changed_and_deleted(manager: Manager, flee
 
 
 @pytest.mark.both_hubs
-async def test_who_tells_about_what(manager: Manager, fleet: HubFleet) -> None:
+async def test_events_name_reporter_and_object(manager: Manager, fleet: HubFleet) -> None:
     placement = await fleet.place()
     await fleet.eventually(lambda: bool(fleet.events("DecisionCreate") and fleet.decisions("p")))
     (event,) = fleet.events("DecisionCreate")
@@ -69,7 +69,6 @@ async def test_who_tells_about_what(manager: Manager, fleet: HubFleet) -> None:
 
 
 async def test_scores_are_those_of_all_that_passed_the_filters(manager: Manager, fleet: HubFleet) -> None:
-    """By name, whether they were chosen or not."""
     for word, value in (("a", 1), ("b", 3), ("c", -2)):
         await fleet.cluster(word)
         await fleet.score(word, {"cpu": value})
@@ -81,7 +80,7 @@ async def test_scores_are_those_of_all_that_passed_the_filters(manager: Manager,
     assert fleet.events("ScoreUpdate")[-1].note == f"{a}:1 {b}:3 {c}:-2 "
 
 
-async def test_an_empty_decision_is_only_created(manager: Manager, fleet: HubFleet) -> None:
+async def test_empty_decision_has_only_a_creation_event(manager: Manager, fleet: HubFleet) -> None:
     await fleet.place()
     await fleet.chooses("p")
     await fleet.clusters("a")
@@ -90,7 +89,7 @@ async def test_an_empty_decision_is_only_created(manager: Manager, fleet: HubFle
     assert [each.reason for each in fleet.events()] == ["DecisionCreate", "DecisionUpdate", "ScoreUpdate"]
 
 
-async def test_every_page_that_changes_is_told_of(manager: Manager, fleet: HubFleet) -> None:
+async def test_each_changed_page_has_an_event(manager: Manager, fleet: HubFleet) -> None:
     await fleet.clusters("a", "b")
     await fleet.place()
     await fleet.chooses("p", "a", "b")
@@ -105,7 +104,7 @@ async def test_every_page_that_changes_is_told_of(manager: Manager, fleet: HubFl
     )
 
 
-async def test_other_labels_are_not_told_of(manager: Manager, fleet: HubFleet) -> None:
+async def test_changed_labels_of_a_page_have_no_event(manager: Manager, fleet: HubFleet) -> None:
     await fleet.cluster("a")
     await fleet.score("a", {"cpu": 1})
     # Without Steady and Balance, by which the repair would find other scores than the decision.
@@ -145,8 +144,7 @@ async def test_scores_that_have_expired_are_warned_of(start: Start, fleet: HubFl
 
 
 @pytest.mark.both_hubs
-async def test_no_event_is_too_long_for_a_hub(start: Start, fleet: HubFleet) -> None:
-    """However many scores have expired, and however many clusters there are."""
+async def test_long_event_message_is_truncated(start: Start, fleet: HubFleet) -> None:
     words = [f"{letter * 40}{number}" for number in range(3) for letter in "abcdefg"]
     for word in words:
         await fleet.cluster(word)

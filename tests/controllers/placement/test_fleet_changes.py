@@ -22,8 +22,7 @@ async def test_deleted_cluster_leaves_its_decisions(manager: Manager, fleet: Hub
     await fleet.chooses("p", *"ac")
 
 
-async def test_a_cluster_that_is_being_deleted_is_left(manager: Manager, fleet: HubFleet) -> None:
-    """Whatever holds it up."""
+async def test_cluster_being_deleted_is_deselected(manager: Manager, fleet: HubFleet) -> None:
     await fleet.clusters(*"abcd")
     await fleet.cluster("e", finalizers=("fairway.dev/wait",))
     await fleet.place("p", PlacementSpec(numberOfClusters=10))
@@ -37,7 +36,7 @@ async def test_a_cluster_that_is_being_deleted_is_left(manager: Manager, fleet: 
 # Sets
 
 
-async def test_a_cluster_moves_to_another_set(manager: Manager, fleet: HubFleet) -> None:
+async def test_cluster_moved_to_another_set_changes_decisions(manager: Manager, fleet: HubFleet) -> None:
     await fleet.cluster_set("x")
     await fleet.bind("x")
     await fleet.clusters("a", "b")
@@ -53,7 +52,7 @@ async def test_a_cluster_moves_to_another_set(manager: Manager, fleet: HubFleet)
     assert fleet.reason("new") == "AllManagedClusterSetsEmpty"
 
 
-async def test_the_selector_of_a_set_changes(manager: Manager, fleet: HubFleet) -> None:
+async def test_changed_selector_of_a_set_changes_decisions(manager: Manager, fleet: HubFleet) -> None:
     await fleet.cluster_set("kind", selector=BY_VENDOR)
     await fleet.bind("kind")
     await fleet.cluster("a", labels={"vendor": "one"}, member_of="")
@@ -66,7 +65,7 @@ async def test_the_selector_of_a_set_changes(manager: Manager, fleet: HubFleet) 
 
 
 @pytest.mark.parametrize("selector", [None, LabelSelector(matchLabels={"vendor": "one"})])
-async def test_a_set_is_bound_and_unbound(
+async def test_bound_and_unbound_set_changes_decisions(
     manager: Manager, fleet: HubFleet, selector: LabelSelector | None
 ) -> None:
     await fleet.clusters("a")
@@ -85,7 +84,7 @@ async def test_a_set_is_bound_and_unbound(
     await fleet.chooses("p", "a")
 
 
-async def test_a_set_is_deleted_and_made_again(manager: Manager, fleet: HubFleet) -> None:
+async def test_deleted_and_recreated_set_changes_decisions(manager: Manager, fleet: HubFleet) -> None:
     await fleet.clusters("a", "b")
     await fleet.place()
     await fleet.chooses("p", "a", "b")
@@ -96,7 +95,7 @@ async def test_a_set_is_deleted_and_made_again(manager: Manager, fleet: HubFleet
     await fleet.chooses("p", "a", "b")
 
 
-async def test_a_binding_that_comes_before_its_set(manager: Manager, fleet: HubFleet) -> None:
+async def test_binding_created_before_its_set_takes_effect(manager: Manager, fleet: HubFleet) -> None:
     await fleet.bind("later")
     await fleet.cluster("a", member_of="later")
     await fleet.place()

@@ -38,7 +38,7 @@ async def clouds(fleet: HubFleet, **members: str) -> None:
             await fleet.cluster(word, labels={"cloud": cloud})
 
 
-async def test_a_canary_group_one_by_one(manager: Manager, fleet: HubFleet) -> None:
+async def test_canary_group_is_filled_one_by_one(manager: Manager, fleet: HubFleet) -> None:
     await clouds(fleet, amazon="ab", azure="cd")
     await fleet.place("p", divided(CANARY, per_group=1))
     await fleet.chooses("p", *"cdab")
@@ -85,8 +85,8 @@ async def test_groups_are_packed_anew_when_clusters_come_and_go(manager: Manager
     assert [each.clusterCount for each in fleet.status("p").decisionGroups] == [2, 1, 2, 1]
 
 
-async def test_a_cluster_changes_groups(manager: Manager, fleet: HubFleet) -> None:
-    """Nothing else reads its label; it is on some page all the time."""
+async def test_cluster_moves_between_decision_groups(manager: Manager, fleet: HubFleet) -> None:
+    """No prioritizer reads the label, and the cluster is on a page at any time."""
     await clouds(fleet, azure="ab", amazon="cd")
     await fleet.place("p", divided(CANARY))
     await fleet.chooses("p", *"abcd")
@@ -113,8 +113,8 @@ async def test_changed_group_strategy_takes_effect(manager: Manager, fleet: HubF
     await fleet.eventually(lambda: fleet.groups("p") == [("0", "", ("a", "b", "c", "d"))])
 
 
-async def test_a_size_that_is_neither_number_nor_percentage(manager: Manager, fleet: HubFleet) -> None:
-    """As in OCM no decision is left, though all clusters count as chosen."""
+async def test_invalid_group_size_is_misconfigured(manager: Manager, fleet: HubFleet) -> None:
+    """As in OCM: no decision, although all clusters count as selected."""
     await fleet.clusters("a", "b")
     await fleet.place()
     await fleet.chooses("p", "a", "b")

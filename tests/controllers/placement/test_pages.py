@@ -93,7 +93,7 @@ async def test_mislabelled_and_missing_pages_are_repaired(manager: Manager, flee
 
 @SMALL_PAGES
 async def test_selected_cluster_is_on_a_page_at_any_time(manager: Manager, fleet: HubFleet) -> None:
-    """One that sorts first pushes all others back by one, over every page; when it goes, they move up again."""
+    """A new first cluster moves all others by one position, on every page, and back when it is deleted."""
     words = many(25)
     await fleet.clusters(*words)
     await fleet.place()

@@ -1,4 +1,4 @@
-"""Third-party plugins in the placement controller: what they decide, and what becomes of their faults."""
+"""Third-party plugins in the placement controller: their decisions and faults."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager

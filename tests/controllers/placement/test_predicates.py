@@ -1,4 +1,4 @@
-"""Decisions follow what a placement asks of clusters, and what clusters say of themselves."""
+"""Decisions follow predicates, and the labels and claims of clusters."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ async def test_labels_and_claims_must_both_be_right(manager: Manager, fleet: Hub
 
 
 async def test_expression_reads_scores(manager: Manager, fleet: HubFleet) -> None:
-    """A score that only an expression reads is reason enough to look again."""
+    """A changed score wakes a placement that reads it only in an expression."""
     await fleet.clusters("a", "b")
     await fleet.score("a", {"cpu": 80})
     await fleet.score("b", {"cpu": 81})
@@ -46,7 +46,7 @@ async def test_expression_reads_scores(manager: Manager, fleet: HubFleet) -> Non
     await fleet.chooses("p", "a")
 
 
-async def test_an_expression_that_does_not_compile_is_mended(manager: Manager, fleet: HubFleet) -> None:
+async def test_corrected_expression_takes_effect(manager: Manager, fleet: HubFleet) -> None:
     await fleet.clusters("a", "b")
     await fleet.score("a", {"cpu": 90})
     await fleet.score("b", {"cpu": 10})
@@ -59,9 +59,7 @@ async def test_an_expression_that_does_not_compile_is_mended(manager: Manager, f
     assert fleet.mistake("p") == ""
 
 
-async def test_a_predicate_that_nothing_meets_leaves_one_empty_decision(
-    manager: Manager, fleet: HubFleet
-) -> None:
+async def test_unmet_predicate_leaves_one_empty_decision(manager: Manager, fleet: HubFleet) -> None:
     await fleet.clusters("a", "b")
     await fleet.place()
     await fleet.chooses("p", "a", "b")

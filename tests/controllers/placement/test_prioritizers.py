@@ -1,4 +1,4 @@
-"""Decisions follow scores, in the modes and weights a placement asks for."""
+"""Decisions follow scores, with the mode and the weights of the placement."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def best(number: int, *configurations: Any, mode: str = "Exact", **rest: Any) ->
     return PlacementSpec(numberOfClusters=number, prioritizerPolicy=policy, **rest)
 
 
-async def test_a_better_cluster_comes_and_goes(manager: Manager, fleet: HubFleet) -> None:
+async def test_better_cluster_is_selected_while_it_exists(manager: Manager, fleet: HubFleet) -> None:
     await fleet.cluster("a", allocatable={"cpu": "5"})
     await fleet.cluster("b", allocatable={"cpu": "4"})
     await fleet.place("p", best(1, builtin(CPU)))
@@ -48,8 +48,8 @@ async def test_balance_avoids_what_others_have(manager: Manager, fleet: HubFleet
     await fleet.chooses("p", "b")
 
 
-async def test_a_burst_of_placements_spreads(manager: Manager, fleet: HubFleet) -> None:
-    """The next one sees what the last one chose, though it may not even be written yet."""
+async def test_burst_of_placements_spreads(manager: Manager, fleet: HubFleet) -> None:
+    """Each placement counts the decisions before it, also those that are not written yet."""
     await fleet.clusters(*"abc")
     await fleet.after(manager, MANAGED_CLUSTERS, await fleet.cluster("d"))
     for number in range(8):
@@ -122,9 +122,7 @@ async def test_scores_of_a_calculator(manager: Manager, fleet: HubFleet) -> None
     await fleet.chooses("p", "b")
 
 
-async def test_a_calculator_that_nobody_has_heard_of_until_it_publishes(
-    manager: Manager, fleet: HubFleet
-) -> None:
+async def test_unknown_calculator_counts_once_it_publishes(manager: Manager, fleet: HubFleet) -> None:
     calculator = f"Quiet{fleet.prefix}"
     await fleet.clusters("a", "b")
     await fleet.place("p", best(1, builtin(calculator)))

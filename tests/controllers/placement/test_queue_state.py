@@ -1,4 +1,4 @@
-"""What the queue of placements tells about one of them, with times of the wall clock."""
+"""What the queue reports about one placement, in wall clock time."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -16,7 +16,7 @@ OWNER = ("ns1", "p1")
 
 
 class Ticking(Clock):
-    """Whose two readings have different origins."""
+    """A clock whose wall time and monotonic time have different origins."""
 
     seconds = 0.0
 
@@ -48,7 +48,7 @@ def test_new_placement_is_active() -> None:
     assert queue.describe(("ns1", "other")) is None
 
 
-def test_failed_placement_tells_error_and_next_try() -> None:
+def test_failed_placement_reports_error_and_next_try() -> None:
     queue, clock = queued()
     for _ in range(11):
         clock.seconds += 60
@@ -62,7 +62,7 @@ def test_failed_placement_tells_error_and_next_try() -> None:
     assert found["nextTry"] == "2026-01-01T12:11:05Z"
 
 
-def test_settled_placement_tells_what_would_wake_it() -> None:
+def test_settled_placement_reports_what_wakes_it() -> None:
     queue, clock = queued()
     assert queue.pop() == OWNER
     always: tuple[Key, ...] = (

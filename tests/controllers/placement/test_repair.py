@@ -1,4 +1,4 @@
-"""What others do to decisions and to a placement's status does not last."""
+"""Changes of decisions and statuses by other clients are reverted."""
 
 import pytest
 
@@ -18,7 +18,7 @@ LABELS = {PLACEMENT_LABEL: "p", GROUP_INDEX_LABEL: "0", GROUP_NAME_LABEL: ""}
 
 @pytest.fixture
 async def placed(manager: Manager, fleet: HubFleet) -> None:
-    """The placement ``p`` of ``a`` and ``b``; ``c`` is there, too. What was decided before makes no difference."""
+    """The placement ``p`` has selected ``a`` and ``b``; ``c`` exists, too."""
     await fleet.clusters("a", "b", "c")
     await fleet.place("p", PlacementSpec(numberOfClusters=2, prioritizerPolicy=BY_NAME))
     await fleet.chooses("p", "a", "b")
@@ -26,7 +26,7 @@ async def placed(manager: Manager, fleet: HubFleet) -> None:
 
 
 @pytest.mark.usefixtures("placed")
-async def test_a_decision_that_is_deleted_is_made_again(manager: Manager, fleet: HubFleet) -> None:
+async def test_deleted_decision_is_created_again(manager: Manager, fleet: HubFleet) -> None:
     (old,) = fleet.decisions("p")
     await fleet.delete(PLACEMENT_DECISIONS, "p-decision-1")
     await fleet.eventually(
@@ -82,7 +82,7 @@ async def test_changed_labels_of_a_decision_are_repaired(manager: Manager, fleet
 @pytest.mark.both_hubs
 @pytest.mark.usefixtures("placed")
 async def test_changed_owners_of_a_decision_are_repaired(manager: Manager, fleet: HubFleet) -> None:
-    """The placement is owner again; others may be, too, unless they claim control."""
+    """The placement is an owner again; other owners stay unless they claim control."""
     placement = fleet.placement("p")
     assert placement is not None
     owners = [
@@ -115,7 +115,7 @@ async def test_changed_owners_of_a_decision_are_repaired(manager: Manager, fleet
 
 @pytest.mark.both_hubs
 @pytest.mark.usefixtures("placed")
-async def test_what_is_none_of_ours_stays(manager: Manager, fleet: HubFleet) -> None:
+async def test_foreign_metadata_and_conditions_stay(manager: Manager, fleet: HubFleet) -> None:
     """Annotations and finalizers of decisions and placements, and conditions of other types."""
     mine = {"annotations": {"example.com/mine": "yes"}, "finalizers": ["example.com/mine"]}
     await fleet.edit(PLACEMENT_DECISIONS, "p-decision-1", {"metadata": mine}, namespace=fleet.namespace)
@@ -175,7 +175,7 @@ async def test_changed_status_of_a_placement_is_repaired(manager: Manager, fleet
 
 
 @pytest.mark.usefixtures("placed")
-async def test_a_condition_that_somebody_turns_round(manager: Manager, fleet: HubFleet) -> None:
+async def test_inverted_condition_is_corrected(manager: Manager, fleet: HubFleet) -> None:
     wrong = {
         "type": SATISFIED,
         "status": "False",
@@ -194,7 +194,7 @@ async def test_a_condition_that_somebody_turns_round(manager: Manager, fleet: Hu
 
 
 @pytest.mark.usefixtures("placed")
-async def test_a_foreign_decision_with_the_placements_label_is_deleted(
+async def test_foreign_decision_with_the_placement_label_is_deleted(
     manager: Manager, fleet: HubFleet
 ) -> None:
     await fleet.hold("foreign", "c")
@@ -211,7 +211,7 @@ async def test_a_foreign_decision_with_the_placements_label_is_deleted(
 
 
 @pytest.mark.usefixtures("placed")
-async def test_a_foreign_decision_without_it_is_left_alone(manager: Manager, fleet: HubFleet) -> None:
+async def test_foreign_decision_without_the_placement_label_stays(manager: Manager, fleet: HubFleet) -> None:
     held = await fleet.hold("foreign", "c")
     await fleet.after(manager, PLACEMENT_DECISIONS, held)
     found = fleet.decision("foreign")
@@ -220,8 +220,8 @@ async def test_a_foreign_decision_without_it_is_left_alone(manager: Manager, fle
 
 
 @pytest.mark.both_hubs
-async def test_a_page_whose_name_is_taken(manager: Manager, fleet: HubFleet) -> None:
-    """It becomes the placement's; its clusters are right before anybody finds it by its label."""
+async def test_page_adopts_an_existing_decision_of_its_name(manager: Manager, fleet: HubFleet) -> None:
+    """Its clusters are correct before it gets the label by which consumers find it."""
     await fleet.clusters("a", "b")
     taken = await fleet.hold("p-decision-1", "b")
     await fleet.after(manager, PLACEMENT_DECISIONS, taken)
@@ -245,7 +245,7 @@ async def test_two_placements_that_want_the_same_name(manager: Manager, fleet: H
 
 @pytest.mark.both_hubs
 @pytest.mark.usefixtures("placed")
-async def test_all_damages_at_once_are_repaired(manager: Manager, fleet: HubFleet) -> None:
+async def test_simultaneous_damages_are_repaired(manager: Manager, fleet: HubFleet) -> None:
     await fleet.edit(
         PLACEMENT_DECISIONS,
         "p-decision-1",

@@ -1,4 +1,4 @@
-"""Scores and reasons that are recorded with a decision, how often they are, and what happens when scores run out."""
+"""Scores and reasons that are recorded with a decision, their refresh, and their expiry."""
 
 from datetime import timedelta
 from typing import Any
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.embedded
 
 
 def best(number: int | None = None, **rest: Any) -> PlacementSpec:
-    """Of the highest ``cpu``, and nothing else counts."""
+    """Select the clusters with the highest ``cpu``."""
     policy = builders.policy(builders.addon("cpu"), mode="Exact")
     return PlacementSpec(numberOfClusters=number, prioritizerPolicy=policy, **rest)
 
@@ -44,7 +44,7 @@ async def test_scores_and_reasons_are_recorded(manager: Manager, fleet: HubFleet
     assert fleet.status("p").lastScoreUpdateTime is not None
 
 
-async def test_a_score_that_no_cluster_has_is_named_until_one_publishes_it(
+async def test_unpublished_score_is_named_until_a_cluster_publishes_it(
     manager: Manager, fleet: HubFleet
 ) -> None:
     await fleet.clusters("a", "b")
@@ -67,7 +67,7 @@ async def test_a_score_that_no_cluster_has_is_named_until_one_publishes_it(
 async def test_recorded_scores_are_refreshed_when_the_rate_limit_allows(
     start: Start, fleet: HubFleet
 ) -> None:
-    """Not before, and then without an event. The queue waits in real time, so the limit is short."""
+    """Without an event. The queue waits in real time, so the limit is short."""
     clock = Stopped(NOON)
     due = NOON + timedelta(seconds=2)
     await scored(fleet, a=20)
@@ -98,8 +98,7 @@ async def test_recorded_scores_are_refreshed_when_the_rate_limit_allows(
         assert [each.reason for each in fleet.events()].count("DecisionUpdate") == 1
 
 
-async def test_a_changed_selection_is_written_at_once(start: Start, fleet: HubFleet) -> None:
-    """With the scores of that moment."""
+async def test_changed_selection_is_written_at_once(start: Start, fleet: HubFleet) -> None:
     clock = Stopped(NOON)
     await scored(fleet, a=20, b=10)
     async with start(clock=clock) as manager:
@@ -119,7 +118,7 @@ async def test_a_changed_selection_is_written_at_once(start: Start, fleet: HubFl
         assert fleet.scores("p") == {"b": 40}
 
 
-async def test_once_a_minute_unless_said_otherwise(start: Start, fleet: HubFleet) -> None:
+async def test_recorded_scores_are_refreshed_once_a_minute_by_default(start: Start, fleet: HubFleet) -> None:
     clock = Stopped(NOON)
     await scored(fleet, a=20)
     async with start(clock=clock) as manager:
@@ -144,7 +143,7 @@ async def test_without_a_limit_every_change_is_recorded(manager: Manager, fleet:
     await fleet.eventually(lambda: fleet.scores("p") == {"a": 40})
 
 
-async def test_a_limit_longer_than_time_itself(manager: Manager, fleet: HubFleet) -> None:
+async def test_very_long_refresh_interval_is_accepted(manager: Manager, fleet: HubFleet) -> None:
     await scored(fleet, a=20, b=10)
     await fleet.place("p", best(1, scoreRateLimit="999999999h"))
     await fleet.chooses("p", "a")
@@ -153,10 +152,10 @@ async def test_a_limit_longer_than_time_itself(manager: Manager, fleet: HubFleet
 
 
 @pytest.mark.parametrize("moment", ["2032-01-01T00:00:00Z", "9999-12-31T23:59:59Z"])
-async def test_a_last_time_that_is_yet_to_come_delays_nothing(
+async def test_future_time_of_recorded_scores_delays_nothing(
     start: Start, fleet: HubFleet, moment: str
 ) -> None:
-    """Somebody's clock was wrong."""
+    """A time in the future comes from a wrong clock."""
     clock = Stopped(NOON)
     await scored(fleet, a=20)
     async with start(clock=clock) as manager:
@@ -188,7 +187,6 @@ async def test_decisions_are_sorted_by_score(start: Start, fleet: HubFleet) -> N
 
 
 async def test_groups_are_filled_by_score(manager: Manager, fleet: HubFleet) -> None:
-    """The best come first, so they are in the first group."""
     await scored(fleet, a=10, b=30, c=20)
     await fleet.place("p", best(sortBy="Score"))
     await fleet.replace("p", decisionStrategy={"groupStrategy": {"clustersPerDecisionGroup": 2}})
@@ -197,7 +195,7 @@ async def test_groups_are_filled_by_score(manager: Manager, fleet: HubFleet) -> 
     await fleet.eventually(lambda: fleet.groups("p") == [("0", "", ("a", "b")), ("1", "", ("c",))])
 
 
-async def test_the_order_that_is_asked_for_changes(manager: Manager, fleet: HubFleet) -> None:
+async def test_changed_prioritizer_order_changes_the_decision(manager: Manager, fleet: HubFleet) -> None:
     await scored(fleet, a=10, b=30)
     await fleet.place("p", best())
     await fleet.chooses("p", "a", "b")
@@ -210,7 +208,7 @@ async def test_the_order_that_is_asked_for_changes(manager: Manager, fleet: HubF
 # When they run out
 
 
-async def test_a_score_that_runs_out_is_noticed_at_that_moment(start: Start, fleet: HubFleet) -> None:
+async def test_score_expiry_wakes_its_placements(start: Start, fleet: HubFleet) -> None:
     clock = Stopped(NOON - JUST)
     await scored(fleet, b=10)
     await fleet.cluster("a")
@@ -232,8 +230,7 @@ async def test_a_score_that_runs_out_is_noticed_at_that_moment(start: Start, fle
         await fleet.chooses("p", "a")
 
 
-async def test_a_score_that_has_run_out_costs_nothing(start: Start, fleet: HubFleet) -> None:
-    """It is not looked at again and again."""
+async def test_expired_score_causes_no_further_cycles(start: Start, fleet: HubFleet) -> None:
     await fleet.cluster("a")
     await fleet.score("a", {"cpu": 90}, valid_until=NOON - timedelta(seconds=1))
     async with start(clock=Stopped(NOON)) as manager:
@@ -245,7 +242,7 @@ async def test_a_score_that_has_run_out_costs_nothing(start: Start, fleet: HubFl
         assert wakes(manager) == before
 
 
-async def test_a_score_whose_time_is_extended_is_not_given_up(start: Start, fleet: HubFleet) -> None:
+async def test_extended_score_does_not_expire(start: Start, fleet: HubFleet) -> None:
     clock = Stopped(NOON - JUST)
     await scored(fleet, b=10)
     await fleet.cluster("a")

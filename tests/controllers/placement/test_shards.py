@@ -1,4 +1,4 @@
-"""Placements that are split between several processes: still one answer."""
+"""Placements that are split between several processes."""
 
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -20,7 +20,7 @@ SHARDS = [Shard(index=index, count=COUNT) for index in range(COUNT)]
 
 @pytest.fixture
 async def rooms(fleet: HubFleet) -> list[str]:
-    """A namespace of each shard, with the set bound to it."""
+    """Return a namespace of each shard, with the set bound to it."""
     found: list[str] = []
     for shard in SHARDS:
         word = next(word for number in range(1000) if shard.has(fleet.name(word := f"room{number}")))
@@ -30,7 +30,7 @@ async def rooms(fleet: HubFleet) -> list[str]:
     return found
 
 
-async def test_everyone_writes_his_own_and_counts_all(
+async def test_shard_writes_its_own_placements_and_counts_all(
     start: Start, fleet: HubFleet, rooms: list[str]
 ) -> None:
     await fleet.clusters(*"abcd")
@@ -63,8 +63,7 @@ async def test_both_react_to_the_same_change(start: Start, fleet: HubFleet, room
             await fleet.chooses("p", "a", "b", namespace=room)
 
 
-async def test_a_shard_without_its_process_waits(start: Start, fleet: HubFleet, rooms: list[str]) -> None:
-    """Nobody else takes what is not his."""
+async def test_placements_of_a_stopped_shard_wait(start: Start, fleet: HubFleet, rooms: list[str]) -> None:
     async with start(replace(ALONE, shard=SHARDS[0])) as first:
         await fleet.after(first, MANAGED_CLUSTERS, await fleet.cluster("a"))
         for room in rooms:
@@ -76,7 +75,7 @@ async def test_a_shard_without_its_process_waits(start: Start, fleet: HubFleet, 
             await fleet.chooses("p", "a", namespace=rooms[1])
 
 
-async def test_one_that_takes_over_all_changes_nothing(
+async def test_process_that_takes_over_all_shards_writes_nothing(
     start: Start, fleet: HubFleet, rooms: list[str]
 ) -> None:
     await fleet.clusters("a", "b")
@@ -93,7 +92,7 @@ async def test_one_that_takes_over_all_changes_nothing(
     assert await fleet.versions() == before
 
 
-def test_every_namespace_is_in_exactly_one_shard() -> None:
+def test_each_namespace_is_in_exactly_one_shard() -> None:
     shards = [Shard(index=index, count=5) for index in range(5)]
     for number in range(1000):
         assert sum(shard.has(f"namespace-{number}") for shard in shards) == 1

@@ -1,4 +1,4 @@
-"""Placements whose expressions are much work are decided in slices, and namespaces take turns."""
+"""Placements with expensive expressions are decided in slices, and namespaces take turns."""
 
 import asyncio
 
@@ -104,7 +104,7 @@ def test_namespace_that_used_its_allowance_gets_it_back_with_time() -> None:
     assert not allowance._spaces, "namespaces with a full allowance take no memory"
 
 
-def test_all_namespaces_together_have_an_allowance() -> None:
+def test_slow_placements_of_all_namespaces_share_a_limit() -> None:
     allowance = Allowance(ManualClock())
     allowance.left("n0")
     for at in range(2 * TOTAL_WORK // QUICK_WORK):

@@ -26,7 +26,7 @@ def tolerant(*tolerations: Toleration, **rest: Any) -> PlacementSpec:
     return PlacementSpec(tolerations=tolerations, **rest)
 
 
-async def test_a_taint_keeps_placements_away(manager: Manager, fleet: HubFleet) -> None:
+async def test_taint_excludes_a_cluster(manager: Manager, fleet: HubFleet) -> None:
     await fleet.cluster("a", taints=(taint("gpu"),))
     await fleet.cluster("b")
     await fleet.place("p")
@@ -40,7 +40,7 @@ async def test_a_taint_keeps_placements_away(manager: Manager, fleet: HubFleet) 
 
 @pytest.mark.both_hubs
 async def test_effect_of_a_taint_decides_which_placements_avoid_it(manager: Manager, fleet: HubFleet) -> None:
-    """What should be avoided is chosen all the same; what is tolerated for one effect is not for another."""
+    """PreferNoSelect only lowers the rank; a toleration of one effect does not cover another."""
     await fleet.cluster("a", taints=(taint("gpu", effect=NO_SELECT),))
     await fleet.cluster("b", taints=(taint("gpu", effect=IF_NEW),))
     await fleet.cluster("c", taints=(taint("gpu", effect=PREFER),))
@@ -52,9 +52,7 @@ async def test_effect_of_a_taint_decides_which_placements_avoid_it(manager: Mana
     await fleet.chooses("p", "a", "b", "c")
 
 
-async def test_what_is_chosen_stays_where_only_new_ones_are_kept_away(
-    manager: Manager, fleet: HubFleet
-) -> None:
+async def test_no_select_if_new_keeps_selected_clusters(manager: Manager, fleet: HubFleet) -> None:
     await fleet.cluster("a")
     await fleet.place("p")
     await fleet.chooses("p", "a")
@@ -76,7 +74,7 @@ async def test_what_is_chosen_stays_where_only_new_ones_are_kept_away(
     ],
     ids=["value", "key"],
 )
-async def test_a_toleration_that_makes_no_sense_is_mended(
+async def test_corrected_toleration_takes_effect(
     manager: Manager, fleet: HubFleet, toleration: dict[str, str], message: str
 ) -> None:
     await fleet.clusters("a")
@@ -91,8 +89,8 @@ async def test_a_toleration_that_makes_no_sense_is_mended(
     assert (fleet.mistake("p"), fleet.reason("p")) == ("", "AllDecisionsScheduled")
 
 
-async def test_patience_ends_without_anything_happening(start: Start, fleet: HubFleet) -> None:
-    """First one taint's time is over, then the other's; a taint that nobody tolerates empties the decision."""
+async def test_toleration_seconds_end_without_another_change(start: Start, fleet: HubFleet) -> None:
+    """The tolerations end one after the other; a taint without toleration empties the decision."""
     clock = Stopped(NOON - JUST)
     added, later = NOON - timedelta(seconds=10), NOON + timedelta(seconds=10)
     await fleet.cluster("a", taints=(taint("slow", timeAdded=added),))
@@ -117,8 +115,8 @@ async def test_patience_ends_without_anything_happening(start: Start, fleet: Hub
         await fleet.chooses("p")
 
 
-async def test_patience_that_is_over_before_it_begins(start: Start, fleet: HubFleet) -> None:
-    """A taint of nobody knows when is not tolerated for a time."""
+async def test_taint_without_time_is_not_tolerated_for_seconds(start: Start, fleet: HubFleet) -> None:
+    """A taint without time is not tolerated for a number of seconds."""
     await fleet.cluster("a", taints=(taint("old", timeAdded=NOON - timedelta(seconds=10)),))
     await fleet.cluster("b", taints=(taint("old"),))
     await fleet.cluster("c")

@@ -1,7 +1,6 @@
-"""Whom a change wakes, and whom it does not.
+"""Which placements a change wakes.
 
-Who is woken and has nothing to change writes nothing, so that alone would show little: here it is counted how often
-placements are woken at all.
+A placement without changes writes nothing, so these tests count how often placements are woken.
 """
 
 import asyncio
@@ -40,7 +39,7 @@ BY_CPU = builders.policy(builders.addon("cpu"), mode="Exact")
 
 @asynccontextmanager
 async def waking(fleet: HubFleet, manager: Manager, count: int) -> AsyncIterator[None]:
-    """What happens in the block wakes so many placements, each once. It must end with ``after``."""
+    """Check that the block wakes this number of placements, each once. The block must end with ``after``."""
     await fleet.settled(manager)
     before = wakes(manager)
     yield
@@ -65,7 +64,7 @@ async def two(manager: Manager, fleet: HubFleet) -> None:
 
 
 @pytest.mark.usefixtures("two")
-async def test_a_label_wakes_those_who_read_it(manager: Manager, fleet: HubFleet) -> None:
+async def test_changed_label_wakes_its_readers(manager: Manager, fleet: HubFleet) -> None:
     async with waking(fleet, manager, 1):
         changed = await fleet.change_cluster("b", labels={"colour": "red"})
         await fleet.after(manager, MANAGED_CLUSTERS, changed)
@@ -73,7 +72,7 @@ async def test_a_label_wakes_those_who_read_it(manager: Manager, fleet: HubFleet
 
 
 @pytest.mark.usefixtures("two")
-async def test_a_claim_wakes_those_who_read_it(manager: Manager, fleet: HubFleet) -> None:
+async def test_changed_claim_wakes_its_readers(manager: Manager, fleet: HubFleet) -> None:
     async with waking(fleet, manager, 1):
         changed = await fleet.change_cluster("b", claims={"region": "europe"})
         await fleet.after(manager, MANAGED_CLUSTERS, changed)
@@ -81,14 +80,14 @@ async def test_a_claim_wakes_those_who_read_it(manager: Manager, fleet: HubFleet
 
 
 @pytest.mark.usefixtures("two")
-async def test_a_score_wakes_those_who_read_it(manager: Manager, fleet: HubFleet) -> None:
+async def test_changed_score_wakes_its_readers(manager: Manager, fleet: HubFleet) -> None:
     async with waking(fleet, manager, 1):
         await fleet.after(manager, ADD_ON_PLACEMENT_SCORES, await fleet.score("b", {"cpu": 2}))
     assert fleet.chosen("fastest") == ["b"]
 
 
 @pytest.mark.usefixtures("two")
-async def test_a_score_that_changes_no_decision_wakes_nobody(manager: Manager, fleet: HubFleet) -> None:
+async def test_score_that_changes_no_decision_wakes_no_placement(manager: Manager, fleet: HubFleet) -> None:
     """The scores that the decision records are written again later."""
     async with waking(fleet, manager, 0):
         await fleet.after(manager, ADD_ON_PLACEMENT_SCORES, await fleet.score("a", {"cpu": 3}))
@@ -99,7 +98,7 @@ async def test_a_score_that_changes_no_decision_wakes_nobody(manager: Manager, f
 
 
 @pytest.mark.usefixtures("two")
-async def test_what_nobody_reads_wakes_nobody(manager: Manager, fleet: HubFleet) -> None:
+async def test_unread_change_wakes_no_placement(manager: Manager, fleet: HubFleet) -> None:
     before, written = await fleet.versions(), writes(manager)
     ready = Condition(type="ManagedClusterJoined", status="True", reason="Joined", message="")
     heartbeat = {
@@ -127,10 +126,7 @@ async def test_what_nobody_reads_wakes_nobody(manager: Manager, fleet: HubFleet)
 
 @pytest.mark.both_hubs
 @pytest.mark.usefixtures("two")
-async def test_a_score_that_is_written_again_as_it_was_wakes_nobody(
-    manager: Manager, fleet: HubFleet
-) -> None:
-    """As agents do every minute."""
+async def test_rewritten_equal_score_wakes_no_placement(manager: Manager, fleet: HubFleet) -> None:
     async with waking(fleet, manager, 0):
         again = await fleet.edit(
             ADD_ON_PLACEMENT_SCORES,
@@ -141,9 +137,7 @@ async def test_a_score_that_is_written_again_as_it_was_wakes_nobody(
         await fleet.after(manager, ADD_ON_PLACEMENT_SCORES, again)
 
 
-async def test_a_score_of_a_cluster_that_is_not_in_the_running_wakes_nobody(
-    manager: Manager, fleet: HubFleet
-) -> None:
+async def test_score_of_an_infeasible_cluster_wakes_no_placement(manager: Manager, fleet: HubFleet) -> None:
     await fleet.cluster("a", labels={"colour": "red"})
     await fleet.cluster("b", labels={"colour": "blue"})
     await fleet.cluster("c", member_of="")
@@ -161,7 +155,7 @@ async def test_a_score_of_a_cluster_that_is_not_in_the_running_wakes_nobody(
 
 
 @pytest.mark.usefixtures("two")
-async def test_a_taint_wakes_all(manager: Manager, fleet: HubFleet) -> None:
+async def test_changed_taint_wakes_all_placements(manager: Manager, fleet: HubFleet) -> None:
     async with waking(fleet, manager, 4):
         changed = await fleet.change_cluster("a", taints=(Taint(key="gpu", effect="NoSelect"),))
         await fleet.after(manager, MANAGED_CLUSTERS, changed)
@@ -169,7 +163,7 @@ async def test_a_taint_wakes_all(manager: Manager, fleet: HubFleet) -> None:
 
 
 @pytest.mark.usefixtures("two")
-async def test_a_new_cluster_wakes_all_that_may_choose_it(manager: Manager, fleet: HubFleet) -> None:
+async def test_new_cluster_wakes_placements_that_may_select_it(manager: Manager, fleet: HubFleet) -> None:
     async with waking(fleet, manager, 4):
         await fleet.after(manager, MANAGED_CLUSTERS, await fleet.cluster("c", labels={"colour": "red"}))
     assert fleet.chosen("reds") == ["a", "c"]
@@ -181,7 +175,7 @@ async def test_a_new_cluster_wakes_all_that_may_choose_it(manager: Manager, flee
 
 @pytest.mark.usefixtures("two")
 async def test_placements_of_other_namespaces_sleep_on(manager: Manager, fleet: HubFleet) -> None:
-    """A set wakes those it is bound to, and of these those that want it."""
+    """A set wakes the placements of the namespaces it is bound to that may use it."""
     room = await fleet.create_namespace("elsewhere")
     await fleet.cluster_set("x")
     await fleet.place("p", PlacementSpec(clusterSets=("x",)), namespace=room)
@@ -201,14 +195,14 @@ async def test_placements_of_other_namespaces_sleep_on(manager: Manager, fleet: 
 
 
 @pytest.mark.usefixtures("two")
-async def test_what_others_decide_wakes_nobody(manager: Manager, fleet: HubFleet) -> None:
-    """It counts whenever a placement is looked at for another reason."""
+async def test_decision_of_another_placement_wakes_none(manager: Manager, fleet: HubFleet) -> None:
+    """It counts in the next reconcile that has another cause."""
     async with waking(fleet, manager, 0):
         await fleet.after(manager, PLACEMENT_DECISIONS, await fleet.hold("foreign", "a"))
 
 
 @pytest.mark.usefixtures("two")
-async def test_a_placement_wakes_itself_alone(manager: Manager, fleet: HubFleet) -> None:
+async def test_changed_placement_wakes_only_itself(manager: Manager, fleet: HubFleet) -> None:
     async with waking(fleet, manager, 1):
         changed = await fleet.replace("all", numberOfClusters=1)
         await fleet.after(manager, PLACEMENTS, changed)
@@ -217,8 +211,8 @@ async def test_a_placement_wakes_itself_alone(manager: Manager, fleet: HubFleet)
 
 @pytest.mark.both_hubs
 @pytest.mark.usefixtures("two")
-async def test_own_writes_wake_nobody(manager: Manager, fleet: HubFleet) -> None:
-    """Neither by their answers nor by the watch that tells of them."""
+async def test_own_writes_wake_no_placement(manager: Manager, fleet: HubFleet) -> None:
+    """Neither their responses nor their watch events."""
     async with waking(fleet, manager, 1):
         await fleet.place("new")
         await fleet.chooses("new", "a", "b")
@@ -228,10 +222,10 @@ async def test_own_writes_wake_nobody(manager: Manager, fleet: HubFleet) -> None
         await fleet.after(manager, PLACEMENTS, placement)
 
 
-async def test_a_burst_is_one_look(
+async def test_burst_of_changes_is_one_reconcile(
     manager: Manager, fleet: HubFleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What happens while a placement's decision is being written waits for its turn, and is one change then."""
+    """Changes during a write of the decision are reconciled together afterwards."""
     await fleet.place("p", PlacementSpec(tolerations=(Toleration(operator="Exists"),)))
     await fleet.chooses("p")
     await fleet.settled(manager)
@@ -252,8 +246,7 @@ async def test_a_burst_is_one_look(
     assert (writes(manager) - before)["patch placementdecisions"] == 2
 
 
-async def test_a_set_that_is_broken_wakes_only_its_own(manager: Manager, fleet: HubFleet) -> None:
-    """Others go on being woken, too."""
+async def test_broken_set_wakes_only_its_placements(manager: Manager, fleet: HubFleet) -> None:
     room = await fleet.create_namespace("elsewhere")
     broken = LabelSelector(matchExpressions=(LabelSelectorRequirement(key="k", operator="Near"),))
     await fleet.cluster_set("x", selector=broken)

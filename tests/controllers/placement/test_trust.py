@@ -1,4 +1,4 @@
-"""Placements that say how far they trust scores: at the moment one runs out, and when it comes back."""
+"""Trust annotations of placements, when scores expire and return."""
 
 from datetime import timedelta
 
@@ -25,7 +25,7 @@ def best(number: int | None = None) -> PlacementSpec:
     return PlacementSpec(numberOfClusters=number, prioritizerPolicy=policy)
 
 
-async def test_the_worst_counts_from_the_moment_a_score_runs_out(start: Start, fleet: HubFleet) -> None:
+async def test_expired_score_counts_as_the_worst_at_once(start: Start, fleet: HubFleet) -> None:
     clock = Stopped(NOON - JUST)
     await fleet.clusters("a", "b")
     await fleet.score("a", {"cpu": 90}, valid_until=NOON)
@@ -46,7 +46,7 @@ async def test_the_worst_counts_from_the_moment_a_score_runs_out(start: Start, f
         await fleet.chooses("p", "a")
 
 
-async def test_a_cluster_is_excluded_while_its_score_is_missing(start: Start, fleet: HubFleet) -> None:
+async def test_cluster_is_excluded_while_its_score_is_missing(start: Start, fleet: HubFleet) -> None:
     clock = Stopped(NOON - JUST)
     await fleet.clusters("a", "b", "c")
     await fleet.score("a", {"cpu": 90}, valid_until=NOON)
@@ -66,7 +66,7 @@ async def test_a_cluster_is_excluded_while_its_score_is_missing(start: Start, fl
         await fleet.chooses("p", "a", "b", "c")
 
 
-async def test_the_annotation_comes_and_goes(manager: Manager, fleet: HubFleet) -> None:
+async def test_trust_annotation_takes_effect_while_set(manager: Manager, fleet: HubFleet) -> None:
     await fleet.clusters("a", "b")
     await fleet.score("b", {"cpu": -40})
     await fleet.place("p", best(1))
@@ -77,7 +77,9 @@ async def test_the_annotation_comes_and_goes(manager: Manager, fleet: HubFleet) 
         await fleet.chooses("p", chosen)
 
 
-async def test_a_value_that_means_nothing_is_told_on_the_placement(manager: Manager, fleet: HubFleet) -> None:
+async def test_invalid_trust_annotation_is_reported_on_the_placement(
+    manager: Manager, fleet: HubFleet
+) -> None:
     await fleet.clusters("a")
     await fleet.place("p", best(1), annotations={MISSING_SCORE: "wrost", EXPIRED_SCORES: "gone"})
     await fleet.chooses("p", "a")
@@ -94,8 +96,8 @@ async def test_a_value_that_means_nothing_is_told_on_the_placement(manager: Mana
     assert fleet.condition("p", MISCONFIGURED)[2] == "Placement configurations check pass"
 
 
-async def test_an_expression_no_longer_sees_what_has_run_out(start: Start, fleet: HubFleet) -> None:
-    """Nothing but time, or a change of the score alone, wakes the placement."""
+async def test_expression_does_not_see_expired_scores(start: Start, fleet: HubFleet) -> None:
+    """Only the time, or the score alone, wakes the placement."""
     clock = Stopped(NOON - JUST)
     await fleet.clusters("a", "b")
     await fleet.score("a", {"cpu": 90}, valid_until=NOON)

@@ -83,7 +83,7 @@ class Finishing(Client):
 
 
 class WorksHarness:
-    """Names of works are those given here with a prefix: all tests share the record's cluster-wide names."""
+    """Names of works get a prefix, because all tests share the cluster-wide names of AppliedManifestWorks."""
 
     def __init__(self, hub: Connection, cluster: Connection) -> None:
         self.name = f"w{uuid.uuid4().hex[:8]}"
@@ -135,7 +135,7 @@ class WorksHarness:
         cluster: Client | None = None,
         **options: Any,
     ) -> AsyncIterator[WorkAgent]:
-        """One that dies at the end of the block, wherever it is; an administrator unless others are given."""
+        """Run an agent that is killed at the end of the block; with administrator rights by default."""
         agent = WorkAgent(
             hub or self.hub,
             cluster or self.cluster,
@@ -164,7 +164,7 @@ class WorksHarness:
         return f"{self.name}-{word}"
 
     async def give(self, word: str, *manifests: Any, **spec: Any) -> ManifestWork:
-        """A work, made or changed to say just this, and seen here."""
+        """Create or update a work, and wait until this harness observes it."""
         body = {"workload": {"manifests": list(manifests)}, **spec}
         meta = {"name": self.full(word), "namespace": self.name}
         try:
@@ -219,7 +219,7 @@ class WorksHarness:
         return self._records.get(self._record_name(word))
 
     async def written_record(self, word: str) -> AppliedManifestWork:
-        """The same, asked for: what was written before is in it."""
+        """Read the record from the hub, so that it has all earlier writes."""
         return await self.cluster.get(APPLIED_MANIFEST_WORKS, self._record_name(word))
 
     async def recorded(self, word: str, names: set[str]) -> None:
@@ -237,7 +237,7 @@ class WorksHarness:
     # The cluster
 
     def maps(self) -> dict[str, dict[str, str]]:
-        """All ConfigMaps of the cluster's namespace that works may be about, with what they say."""
+        """Return the data of all ConfigMaps in the cluster's namespace."""
         return {
             each.metadata.name: each.data
             for each in self._maps.store.values()
@@ -245,7 +245,7 @@ class WorksHarness:
         }
 
     async def there(self) -> dict[str, dict[str, str]]:
-        """The same, asked for: what was written before is in it."""
+        """Read them from the hub, so that all earlier writes are included."""
         found = (await self.cluster.list(CONFIG_MAPS, namespace=self.name)).items
         return {each.metadata.name: each.data for each in found if each.metadata.name != "kube-root-ca.crt"}
 
@@ -270,7 +270,7 @@ class WorksHarness:
         await self.cluster.request("POST", path, body=self.config_map(name, data))
 
     async def remove(self, name: str) -> None:
-        """A ConfigMap, and that it went has been seen here; another may be in its place by then."""
+        """Delete a ConfigMap, and wait until this harness observes it; it may be recreated meanwhile."""
         uid = (await self.cluster.get(CONFIG_MAPS, name, namespace=self.name)).metadata.uid
         await self.cluster.delete(CONFIG_MAPS, name, namespace=self.name, uid=uid)
 

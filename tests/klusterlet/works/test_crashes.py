@@ -21,7 +21,7 @@ class Lives:
 
 
 class Mortal(Client):
-    """Goes silent when its last write is done: the agent never learns that it was."""
+    """Stops responding after its last write, so that the agent gets no response to it."""
 
     def __init__(self, connection: Connection, lives: Lives, monkeypatch: pytest.MonkeyPatch) -> None:
         super().__init__(connection)

@@ -1,4 +1,4 @@
-"""Whatever happens, in whatever order: in the end the cluster is exactly what the works say."""
+"""After any sequence of events the cluster equals its works."""
 
 import asyncio
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ class Delete:
 
 @dataclass(frozen=True)
 class Drift:
-    """Somebody with kubectl: changes, adds or (None) deletes."""
+    """Another client changes, adds or (None) deletes an object."""
 
     map: str
     data: Mapping[str, str | None] | None
@@ -45,12 +45,12 @@ class Restart:
 
 @dataclass(frozen=True)
 class Stop:
-    """The agent dies, and what comes next happens without one."""
+    """The agent is killed, and the next events happen without it."""
 
 
 @dataclass(frozen=True)
 class Wait:
-    """Until the agent has done all it knows of."""
+    """Wait until the agent has no work left."""
 
 
 Step = Edit | Delete | Drift | Restart | Stop | Wait

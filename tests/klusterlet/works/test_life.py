@@ -447,7 +447,7 @@ async def test_object_made_anew_by_someone_else_is_not_deleted_with_the_work(
     harness = small_world
 
     class Replacing(Finishing):
-        """Between the agent's last look at an object and its deletion, someone else replaces it."""
+        """Another client replaces an object between the agent's last read and its deletion."""
 
         async def delete(self, resource: Resource[Any], name: str, **options: Any) -> None:
             if name == "one":

@@ -39,7 +39,7 @@ UNFINISHED = ".unfinished"
 
 
 class BuildError(Exception):
-    """The programs can't be had; the message says why."""
+    """The programs cannot be built; the message has the reason."""
 
 
 class NoGoError(BuildError):
@@ -136,7 +136,7 @@ def built(*, modules: Path = HERE, environ: Mapping[str, str] = os.environ) -> P
 
 @contextmanager
 def locked(file: Path) -> Iterator[None]:
-    """One build at a time. The lock is the kernel's, so a killed build lets go of it."""
+    """Allow one build at a time. The kernel releases the lock of a killed build."""
     with file.open("w") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -236,7 +236,7 @@ def add_scheduler(go: Go, folder: Path) -> None:
 
 
 def point(root: Path, name: str) -> None:
-    """Let whoever doesn't know this checkout, such as a benchmark elsewhere, find what was built last."""
+    """Link the latest build for users of other checkouts, such as benchmarks."""
     link = root / f"{LATEST}.{os.getpid()}"
     link.unlink(missing_ok=True)
     link.symlink_to(name)

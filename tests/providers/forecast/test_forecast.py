@@ -22,7 +22,7 @@ HOUR = 3600.0
 
 
 class Load(FleetProvider):
-    """Busy by day and idle by night, or whatever a test says."""
+    """Busy by day and idle by night, or as a test sets it."""
 
     name, resource = "load", "load-score"
     scores = (Score(name="free", scale=Linear(0, 100), unit="cores"),)
@@ -71,7 +71,7 @@ def forecast(load: Load, *, state: Path | None = None, uses_current: bool = Fals
 
 
 async def days(found: Forecast, clock: StoppedClock, count: float) -> Any:
-    """What it says of c1 after so many days of readings every half hour."""
+    """Return the reading of c1 after this number of days with readings every half hour."""
     reading: Any = None
     for _ in range(round(count * 48)):
         reading = (await found.read(fleet("c1")))["c1"]
@@ -219,7 +219,7 @@ def test_invalid_forecast_option_is_named(
 
 
 async def test_hourly_prices_are_forecast_and_published(tmp_path: Path, fairway_hub: HubAddress) -> None:
-    """From files to a hub: a static provider whose price falls at night, and its forecast for six hours later."""
+    """A static provider whose price falls at night, and its forecast for six hours later."""
     (tmp_path / "prices.yaml").write_text(
         "scores: [{name: price, unit: EUR/h, scale: {kind: linear, low: 0, high: 10, inverted: true}}]\n"
         "defaults: {price: 8}\n"

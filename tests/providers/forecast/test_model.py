@@ -44,7 +44,6 @@ def test_outlier_does_not_change_slope() -> None:
 
 
 def test_trial_uses_only_earlier_values() -> None:
-    """The same past gives the same forecast, whatever came after."""
     values = wave(96)
     other = values.copy()
     other[0, -1] += 100

@@ -1,4 +1,4 @@
-"""How the parts make one number, and in which words."""
+"""The health score of several parts, and its message."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Whoever only wants to know what would be published leaves no claims behind."""
+"""A dry run of the provider writes no claims."""
 
 import pytest
 

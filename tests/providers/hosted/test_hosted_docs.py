@@ -1,4 +1,4 @@
-"""The page about hosted clusters says what the code does."""
+"""The page about hosted clusters matches the code."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Whatever a server answers, and whatever is in a file: a refusal in words, never another kind of error."""
+"""Any response of a server and any file content gives a ProviderError or a valid reading."""
 
 import contextlib
 from typing import Any

@@ -19,7 +19,7 @@ from rigs.prometheus import served
 
 
 class Scorer:
-    """``answer`` makes what it says of the data it is sent."""
+    """``answer`` computes the response from the request body."""
 
     def __init__(self) -> None:
         self.scores: dict[str, float] = {}

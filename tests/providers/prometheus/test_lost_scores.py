@@ -12,7 +12,7 @@ SCORES = (Score(name="a", scale=Direct()), Score(name="b", scale=Direct()))
 
 
 class PublisherHarness:
-    """A publisher whose every write succeeds."""
+    """A publisher whose writes all succeed."""
 
     def __init__(self) -> None:
         self.publisher = Publisher(SCORES, horizon=180, interval=60)

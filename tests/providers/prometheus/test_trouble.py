@@ -1,4 +1,4 @@
-"""Between the provider and a real Prometheus stands a real proxy that goes wrong in every way there is."""
+"""The provider with a real Prometheus behind a faulty proxy."""
 
 import gzip
 import json

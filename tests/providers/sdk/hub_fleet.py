@@ -19,7 +19,7 @@ REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
 class HubFleet:
-    """Names are the test's own by ``suffix``; what was made is gone afterwards."""
+    """Names end in ``suffix``, which is unique; all created objects are deleted at the end."""
 
     def __init__(self, client: Client, *, suffix: str) -> None:
         self.client = client
@@ -160,7 +160,7 @@ def values_of(found: AddOnPlacementScore) -> dict[str, int]:
 
 
 async def _granted(client: Client, rule: Rule, namespace: str) -> None:
-    """Until the hub goes by it: a real one learns of new roles by watching itself."""
+    """Wait until the hub applies the rights: a real one watches its roles."""
     resource, _, subresource = rule.resources[0].partition("/")
     attributes = {
         "group": rule.groups[0],

@@ -136,7 +136,7 @@ def test_score_is_renewed_by_the_last_reading_before_half_validity(
 
 
 def test_last_reading_is_published_before_expiry(publishing: PublicationState) -> None:
-    """Should no more readings come, the last one still counts from when it was made."""
+    """Its validity counts from the time of the reading."""
     published(publishing, seen(0, free=10))
     assert publishing.record_reading(seen(60, free=10), now=at(60)) == at(135)
     renewed = publishing.take_due(now=at(135))
@@ -244,7 +244,7 @@ def test_foreign_scores_stay_without_valid_reading(publishing: PublicationState)
 
 
 def test_silenced_score_stays_until_valid_reading(publishing: PublicationState) -> None:
-    """Whoever declared it would take a write for a return, and declare it silent again."""
+    """The scores controller would treat a write as a return of the provider, and mark it silent again."""
     published(publishing, seen(0, free=10))
     publishing.record_reading_failure(reason="Down", message="gone", now=at(60))
     publishing.take_due(now=at(60))

@@ -49,7 +49,7 @@ def one(read: Callable[[], object], *, name: str = "queue", interval: float = 60
 
 
 class Price(FleetProvider):
-    """Of each cluster, as a test says."""
+    """The price of each cluster, as set by a test."""
 
     name, resource, interval = "price", "price-score", 60.0
     scores = (Score(name="cheap", scale=Quantile()),)
@@ -285,7 +285,7 @@ async def test_replaced_credentials_are_used(fleet: HubFleet, tmp_path: Path) ->
 
 
 async def test_provider_survives_hub_restart(tmp_path: Path) -> None:
-    """What was read meanwhile is published then. Embedded: it is its ups and downs that matter."""
+    """Readings during the outage are published afterwards."""
     value = [5]
     data, kubeconfig = tmp_path / "data", tmp_path / "kubeconfig"
     async with asyncio.timeout(200), AsyncExitStack() as stack:

@@ -93,7 +93,7 @@ async def begun(sandbox: Sandbox, read: Callable[[], Awaitable[object]], calls: 
 
 
 async def once_free(sandbox: Sandbox, guest: Guest) -> Reading:
-    """The next reading, when what went before has ended."""
+    """Return the next reading after the earlier call has ended."""
     while True:
         try:
             return await sandbox.call(guest.read, deadline=LONG)
@@ -142,7 +142,7 @@ async def test_sandbox_cancels_endless_await(sandbox: Sandbox, guest: Guest) -> 
 
 
 async def test_sandbox_call_without_time_to_start_is_released(guest: Guest) -> None:
-    """Its thread was somewhere else all the time that it was given."""
+    """Its thread did not run before the timeout."""
     sandbox, go, calls = ThreadSandbox(guest), threading.Event(), list[int]()
 
     async def read() -> None:

@@ -75,7 +75,7 @@ async def test_cluster_provider_replaces_silenced_score_on_write(fleet: HubFleet
 
 
 async def test_late_write_does_not_replace_silenced_score(fleet: HubFleet, client: Client) -> None:
-    """One that has nothing true to say was on its way when the score was marked silent."""
+    """A write without a valid reading was in progress when the score was marked silent."""
     cluster = await fleet.namespace()
     sink = AddOnPlacementScores(client, provider="late", resource="late-score")
     now = datetime.now(UTC).replace(microsecond=0)

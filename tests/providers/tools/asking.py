@@ -16,7 +16,7 @@ from fairway.testing.builders import cluster
 
 
 class StoppedClock:
-    """Both clocks stand still until a test moves them."""
+    """Both clocks change only when a test moves them."""
 
     def __init__(self, now: datetime = datetime(2026, 3, 2, 12, tzinfo=UTC)) -> None:
         self.now, self.seconds = now, 1000.0
@@ -63,14 +63,14 @@ async def values(provider: FleetProvider, clusters: Mapping[str, ManagedCluster]
 async def problem(
     provider: FleetProvider, clusters: Mapping[str, ManagedCluster], name: str
 ) -> tuple[str, str]:
-    """Of a cluster of which nothing could be read: reason and words."""
+    """Return reason and message of a cluster without a reading."""
     found = (await provider.read(clusters))[name]
     assert isinstance(found, ProviderError), found
     return found.reason, str(found)
 
 
 async def failure(provider: FleetProvider, clusters: Mapping[str, ManagedCluster]) -> tuple[str, str]:
-    """Of a round in which nothing could be read at all: reason and words."""
+    """Return reason and message of a failed reading."""
     with pytest.raises(ProviderError) as caught:
         await provider.read(clusters)
     return caught.value.reason, str(caught.value)

@@ -90,7 +90,7 @@ Behaviour = Callable[[web.Request], Awaitable[web.StreamResponse | None]]
 
 
 class Proxy:
-    """Passes requests on to a server, unless its behaviour has an answer of its own; remembers what was asked."""
+    """Forwards requests to a server unless its behaviour returns a response; records the requests."""
 
     def __init__(self, upstream: str) -> None:
         self.upstream = upstream

@@ -23,7 +23,7 @@ NOT_FETCHED = f"Debian's package {PACKAGE} cannot be fetched ({{why}}); {REMEDY}
 
 
 class PrometheusMissing(Exception):
-    """Says why it cannot be had, and the remedy."""
+    """Has the reason and the remedy."""
 
 
 def cache(environ: Mapping[str, str] = os.environ) -> Path:

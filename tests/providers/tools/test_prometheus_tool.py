@@ -1,4 +1,4 @@
-"""Where the Prometheus of the tests comes from."""
+"""Finding and unpacking the Prometheus of the tests."""
 
 import stat
 import sys

@@ -1,4 +1,4 @@
-"""An API server that sends whatever it was given, which no real one would store."""
+"""An API server that sends any given document, also invalid ones."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What nodes use, from an API that is there, is not, or is in trouble."""
+"""Usage of nodes from a metrics API that is available, missing, or failing."""
 
 import logging
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""The provider on a cluster whose nodes and pods come and go, watched over the wire."""
+"""The provider on a cluster with changing nodes and pods."""
 
 import asyncio
 import random

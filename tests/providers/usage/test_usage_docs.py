@@ -1,4 +1,4 @@
-"""What docs/how-to/resource-usage.md says of scores, formulas and options."""
+"""Scores, formulas and options in docs/how-to/resource-usage.md match the code."""
 
 import re
 from pathlib import Path
@@ -17,7 +17,7 @@ NUMBERS = (1, 4, 16, 100, 1000)
 
 
 def rows(first: str) -> list[list[str]]:
-    """Of the table whose first heading that is."""
+    """Return the rows of the table with this first heading."""
     table = PAGE.partition(f"| {first} |")[2].partition("\n\n")[0]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.split("\n")[2:]]
 
