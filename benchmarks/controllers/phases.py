@@ -22,7 +22,7 @@ from fairway.controllers.leadership import Elected, Leadership
 from fairway.controllers.placement.controller import PlacementController
 from fairway.controllers.placement.queue import Owner
 from fairway.controllers.placement.session import WriteSession
-from fairway.controllers.placement.write_limiter import Lane, WriteLimiter
+from fairway.controllers.write_limiter import Lane, WriteLimiter
 from fairway.fleet.instant import SECOND
 
 PHASES = ("queue", "decide", "lease", "turn", "answer")
