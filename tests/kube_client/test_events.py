@@ -587,3 +587,19 @@ async def test_event_is_created_and_patched_over_http(api: Api) -> None:
         assert len(document["eventTime"]) == len("2026-03-01T12:00:00.000000Z")
         assert document["series"]["count"] == 2
         assert set(patched) == {"series"}
+
+
+@pytest.mark.looptime
+async def test_several_writers_write_different_events_at_once_and_each_event_in_order() -> None:
+    shelf = Shelf(faults=[1.0] * 9)
+    recorder = Recorder(shelf, component="fairway", clock=LoopClock(), writers=4)
+    async with recorder:
+        for number in range(4):
+            about = structs.replace(PLACEMENT, name=f"p{number}")
+            recorder.event(about, reason="Tested", message="once")
+        await asyncio.sleep(0.5)
+        recorder.event(structs.replace(PLACEMENT, name="p0"), reason="Tested", message="once")
+        await recorder.flush()
+        assert shelf.requests == ["create"] * 4 + ["patch"]
+        assert shelf.moments == [0.0] * 4 + [1.0]
+    assert sorted(each.count for each in shelf.events.values() if isinstance(each, CoreEvent)) == [1, 1, 1, 2]

@@ -81,6 +81,9 @@ NEEDED: Final[Mapping[str, tuple[Resource[Any], ...]]] = {
 """Kinds that not every hub serves, and that a controller needs."""
 
 EVENTS_KEPT: Final = 5000
+POD_EVENTS_KEPT: Final = 50_000
+"""Each pod has an event, and a burst of pods is bound before most of its events are written."""
+POD_EVENT_WRITERS: Final = 4
 REPORTER: Final = "placement-controller"
 """The name that OCM's controller uses in events, which users search for."""
 SCORES_REPORTER: Final = "fairway-scores"
@@ -116,7 +119,10 @@ class ControllerFactory:
         names = () if self._pods is None else self._pods.specs
         self._bindings = WriteLimiter(at_once=BINDINGS_AT_ONCE)
         after_bindings = EventLane(events, self._bindings)
-        self._of_pods = {name: self._recorder(after_bindings, name) for name in names}
+        self._of_pods = {
+            name: self._recorder(after_bindings, name, capacity=POD_EVENTS_KEPT, writers=POD_EVENT_WRITERS)
+            for name in names
+        }
         """By profile: as of kube-scheduler, the reporter is the scheduler's name."""
         self._stack = AsyncExitStack()
 
@@ -262,13 +268,16 @@ class ControllerFactory:
             window=0,
         )
 
-    def _recorder(self, sink: Sink, reporter: str) -> Recorder:
+    def _recorder(
+        self, sink: Sink, reporter: str, *, capacity: int = EVENTS_KEPT, writers: int = 1
+    ) -> Recorder:
         return Recorder(
             sink,
             component=reporter,
             instance=f"{reporter}-{socket.gethostname()}",
             api=Api.EVENTS,
-            capacity=EVENTS_KEPT,
+            capacity=capacity,
+            writers=writers,
             update_every=self._settings.event_updates,
             clock=self._clock,
             observe=self._meters.event,

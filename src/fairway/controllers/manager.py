@@ -123,8 +123,8 @@ class Manager:
         for name, seconds in self.informers.lag().items():
             self.meters.lag(resource=name, seconds=seconds)
         self.meters.unreadable(self.informers.unreadable())
-        if self.settings.scheduling is not None:
-            for plugin, active in self.settings.scheduling.quarantined().items():
+        for scheduling in (self.settings.scheduling, self.settings.pod_scheduling):
+            for plugin, active in () if scheduling is None else scheduling.quarantined().items():
                 self.meters.plugin_quarantine(plugin=plugin, active=active)
 
     async def _run(self) -> None:
@@ -225,8 +225,9 @@ async def running(
     """Run the controllers while the block runs. Raises OcmControllerRunning, and KubeErrors if the hub is
     unreachable."""
     meters = meters or Meters()
-    if settings.scheduling is not None:
-        _watch_plugins(settings.scheduling, meters)
+    for scheduling in (settings.scheduling, settings.pod_scheduling):
+        if scheduling is not None:
+            _watch_plugins(scheduling, meters)
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(Client(connection, field_manager=FIELD_MANAGER))
         leases = None

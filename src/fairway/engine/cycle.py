@@ -4,7 +4,7 @@ A cycle is a pure function of (snapshot, workload, profile, now). It does no I/O
 so a what-if is the same call.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from fairway.engine.points import (
     CycleWorkload,
     Extent,
     FilterWarnings,
+    GroupedFilter,
     NormalizeScore,
     Raw,
     Score,
@@ -26,7 +27,7 @@ from fairway.engine.points import (
     Waker,
 )
 from fairway.engine.profile import OnFault, Profile, without
-from fairway.engine.rejections import Rejections
+from fairway.engine.rejections import Group, Rejections
 from fairway.engine.status import OK, SKIPPED, Code, Status, failed
 from fairway.fleet import bitmap
 from fairway.fleet.bitmap import Bits, Rows
@@ -111,7 +112,8 @@ def _run(context: Context, profile: Profile, *, whole_fleet: bool) -> Outcome:
     if final.aborts:
         return ended(final)
     if final.rejects:
-        relief = post_filter(context, profile, plugins) if profile.post_filters else None
+        everywhere = [(final, bitmap.rows_of(context.snapshot.live))]
+        relief = post_filter(context, profile, lambda: everywhere) if profile.post_filters else None
         return ended(relief if relief is not None and relief.aborts else final, relief)
     survivors = eligible
     for filtering in plugins.filters:
@@ -128,7 +130,7 @@ def _run(context: Context, profile: Profile, *, whole_fleet: bool) -> Outcome:
         stages.append(Stage(filtering.plugin.name, survivors))
     relief = None
     if profile.post_filters and not survivors.any():
-        relief = post_filter(context, profile, plugins)
+        relief = post_filter(context, profile, lambda: rejection_groups(context, plugins, eligible, stages))
         if relief.aborts:
             return ended(relief)
     if plugins.refusal is not None:
@@ -253,19 +255,59 @@ def rejected_with_warning(context: Context, plugin: FilterWarnings, before: Bits
     return plugin.warned_rows(context, bitmap.rows_of(before & ~after))
 
 
-def post_filter(context: Context, profile: Profile, plugins: CyclePlugins) -> Status:
+def post_filter(context: Context, profile: Profile, groups: Callable[[], Sequence[Group]]) -> Status:
     """Return the first decisive status: room will be made, cannot be made, or an error."""
-    rejections = Rejections(
-        context.snapshot,
-        find=lambda row: rejection(context, plugins, row),
-        probe=lambda snapshot, row: probe(context, profile, snapshot, row),
-    )
+    rejections = Rejections(groups, probe=lambda snapshot, row: probe(context, profile, snapshot, row))
     answer = SKIPPED
     for plugin in profile.post_filters:
         answer = plugin.post_filter(context, rejections)
         if answer.code not in (Code.UNSCHEDULABLE, Code.SKIP):
             break
     return answer
+
+
+def rejection_groups(
+    context: Context, plugins: CyclePlugins, eligible: Bits, stages: Sequence[Stage]
+) -> list[Group]:
+    """Return the rows that the filters rejected, by the status of the first plugin that rejects each.
+
+    The rows that a PreFilter plugin does not admit have one status.
+    """
+    found: list[Group] = []
+    before = context.snapshot.live
+    for admitted in plugins.admitted:
+        if admitted is not None:
+            rows, before = bitmap.rows_of(before & ~admitted), before & admitted
+            if len(rows) and (status := rejection(context, plugins, int(rows[0]))) is not None:
+                found.append((status, rows))
+    return found + filter_groups(context, plugins.filters, eligible, stages)
+
+
+def filter_groups(
+    context: Context, filters: Sequence[FilterCalls], eligible: Bits, stages: Sequence[Stage]
+) -> list[Group]:
+    """Return the rows that the Filter plugins rejected, by their status."""
+    found: list[Group] = []
+    before = eligible
+    for stage, each in zip(stages, filters, strict=True):
+        rows, before = bitmap.rows_of(before & ~stage.survivors), stage.survivors
+        if not len(rows):
+            continue
+        if isinstance(each.plugin, GroupedFilter):
+            found += each.plugin.group_rejections(context, rows)
+            continue
+        by_status: dict[Status, list[int]] = {}
+        for row in rows.tolist():
+            by_status.setdefault(_filtered(context, each, row), []).append(row)
+        found += [(status, np.array(some, dtype=np.int64)) for status, some in by_status.items()]
+    return found
+
+
+def _filtered(context: Context, calls: FilterCalls, row: int) -> Status:
+    try:
+        return _attributed(calls.plugin.filter(context, row), calls.plugin.name)
+    except FaultError as error:
+        return failed(str(error.fault), plugin=error.fault.plugin)
 
 
 def rejection(context: Context, plugins: CyclePlugins, row: int) -> Status | None:

@@ -220,6 +220,14 @@ NOMINATION: Final = "fairway.dev/nomination"
 
 
 @runtime_checkable
+class GroupedFilter(FleetFilter, Protocol):
+    """A filter that explains the rejections of a whole fleet at once."""
+
+    def group_rejections(self, context: Context, rows: Rows, /) -> Sequence[tuple[Status, Rows]]:
+        """Divide rows that the filter rejects by their status, which must be that of ``filter``."""
+
+
+@runtime_checkable
 class PostFilter(Plugin, Protocol):
     def post_filter(self, context: Context, rejections: Mapping[int, Status], /) -> Status:
         """Called when no host is left. Success means that room can be made; the workload then waits for it.

@@ -72,6 +72,9 @@ class EventRecord:
     wrote_at: float = 0.0
     """Time of the last write, by the monotonic clock."""
     queued: bool = False
+    writing: bool = False
+    again: bool = False
+    """Whether it was queued again while it was being written."""
 
 
 @dataclass(slots=True)

@@ -131,7 +131,8 @@ class Recorder:
     """Use it in ``async with``: the background task runs in the block, and pending events are written at its end.
 
     ``component`` is the reporter, such as ``fairway``, and ``instance`` its process. At most ``capacity`` events are
-    pending; a write is tried ``tries`` times; at the end of the block there are ``grace`` seconds. Not thread-safe.
+    pending, of which ``writers`` are written concurrently; a write is tried ``tries`` times; at the end of the block
+    there are ``grace`` seconds. Not thread-safe.
     """
 
     def __init__(
@@ -143,6 +144,7 @@ class Recorder:
         api: Api = Api.CORE,
         limits: Limits | None = None,
         capacity: int = 1000,
+        writers: int = 1,
         tries: int = 12,
         backoff: Backoff | None = None,
         grace: float = 5.0,
@@ -155,6 +157,7 @@ class Recorder:
         self._api = api
         self._correlator = Correlator(limits or Limits())
         self._capacity, self._tries = capacity, tries
+        self._writers = writers
         self._backoff = backoff or Backoff(base=0.5, cap=30.0)
         self._grace = grace
         self._clock = clock
@@ -165,10 +168,11 @@ class Recorder:
         self._more = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
-        self._task: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
         self._figures = RecorderStats()
-        self._busy = False
+        self._busy = 0
+        """Number of events that are being written."""
         self._observe = observe
         self._unreported = 0
         """Dropped events that are not logged yet."""
@@ -231,7 +235,7 @@ class Recorder:
     async def close(self) -> None:
         """Accept no more events, and wait up to ``grace`` seconds for the pending ones."""
         self._closed = True
-        if self._task is None:
+        if not self._tasks:
             return
         try:
             async with asyncio.timeout(self._grace):
@@ -241,13 +245,14 @@ class Recorder:
             self._drop(self._pending)
             self._unreported -= self._pending
         finally:
-            self._task.cancel()
-            await asyncio.wait({self._task})
-            self._task = None
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.wait(self._tasks)
+            self._tasks.clear()
             self._report_drops()
 
     async def __aenter__(self) -> "Recorder":
-        self._task = asyncio.create_task(self._run())
+        self._tasks = {asyncio.create_task(self._run()) for _ in range(self._writers)}
         return self
 
     async def __aexit__(
@@ -288,7 +293,11 @@ class Recorder:
                 entry = self._queue.popleft()
                 # From here on a repetition queues the entry again, even if this write already includes it.
                 entry.queued = False
-                self._busy = True
+                if entry.writing:
+                    entry.again = True
+                    continue
+                entry.writing = True
+                self._busy += 1
                 try:
                     await self._write(entry)
                 except Exception:
@@ -296,9 +305,14 @@ class Recorder:
                     self._observe("failed")
                     log.exception("unexpected error while writing event %s", entry.name)
                 finally:
-                    self._busy = False
+                    self._busy -= 1
+                    entry.writing = False
+                    if entry.again and not entry.queued:
+                        entry.queued = True
+                        self._queue.append(entry)
+                    entry.again = False
             self._report_drops()
-            if not self._later:
+            if not self._later and not self._busy:
                 self._idle.set()
             self._more.clear()
             wait = self._take_due()

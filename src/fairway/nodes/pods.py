@@ -29,13 +29,15 @@ EMPTY = NodePods({}, {})
 class PodIndex:
     """The part of the pods that snapshots share. Entries are replaced, never modified: copies share them."""
 
-    __slots__ = ("_nodes", "_terms", "stamp")
+    __slots__ = ("_nodes", "_priorities", "_terms", "stamp")
 
     def __init__(self, *, stamp: int = 0) -> None:
         self.stamp = stamp
         self._nodes: dict[str, NodePods] = {}
         self._terms: dict[Key, int] = {}
         """Number of pods with each affinity term."""
+        self._priorities: dict[int, int] = {}
+        """Number of pods with each priority."""
 
     def on(self, node: str) -> NodePods:
         return self._nodes.get(node, EMPTY)
@@ -47,6 +49,11 @@ class PodIndex:
     def terms(self, kind: TermKind) -> list[Key]:
         """Return the columns of the affinity terms of this kind that pods on nodes have."""
         return [key for key in self._terms if key[1] == kind.value]
+
+    @property
+    def lowest_priority(self) -> int | None:
+        """The lowest priority of a pod on a node; None without pods."""
+        return min(self._priorities, default=None)
 
     def cell(self, node: str, key: Key) -> int:
         """Return the node's cell of a column that pods fill."""
@@ -79,6 +86,9 @@ class PodIndex:
         return self._count_terms(info, -1)
 
     def _count_terms(self, info: PodInfo, sign: int) -> bool:
+        self._priorities[info.priority] = left = self._priorities.get(info.priority, 0) + sign
+        if not left:
+            del self._priorities[info.priority]
         changed = False
         for key in info.template.term_keys:
             count = self._terms.get(key, 0) + sign
@@ -93,6 +103,7 @@ class PodIndex:
         other = PodIndex()
         other._nodes = self._nodes.copy()
         other._terms = self._terms.copy()
+        other._priorities = self._priorities.copy()
         return other
 
 

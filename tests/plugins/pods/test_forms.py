@@ -1,5 +1,6 @@
 """Laws of the plugins for pods: the form of computation makes no difference."""
 
+from dataclasses import replace
 from typing import Any
 
 import hypothesis.strategies as st
@@ -12,9 +13,11 @@ from fairway.api.pod_affinity import TopologySpreadConstraint
 from fairway.engine import cycle
 from fairway.engine.alike import AlikeMemory
 from fairway.engine.outcome import Outcome
-from fairway.engine.profile import build_profile
+from fairway.engine.profile import Enabled, Profile, build_profile, plugins_of
+from fairway.fleet import bitmap
 from fairway.nodes import NodeFleet
 from fairway.plugins.pods import default_profile, pod_registry, pod_workload
+from fairway.plugins.pods.nominated_pods import NominatedPods
 from fairway.plugins.pods.profile import default_spec
 from nodes.builders import node, pod
 from plugins.pods.strategies import fleets, nodes, pods
@@ -76,6 +79,57 @@ def test_whole_fleet_form_of_pod_plugins_agrees_with_per_node_form(
     slow = cycle.run(snapshot, pod_workload(pod), profile, now=0, whole_fleet=False)
     assert seen(fast) == seen(slow)
     assert all(0 <= score <= 100 for each in fast.details.scored for score in each.scores.tolist())
+
+
+@given(objects=fleets(), pod=pods(), profile=st.sampled_from(PROFILES))
+def test_grouped_rejections_of_pod_plugins_agree_with_per_node_form(
+    objects: tuple[list[Node], list[Pod]], pod: Pod, profile: Any
+) -> None:
+    outcome = cycle.run(fleet_of(objects).snapshot(), pod_workload(pod), profile, now=0)
+    if outcome.status.rejects or outcome.status.aborts:
+        return
+    details, plugins = outcome.details, outcome.plugins
+    groups = cycle.filter_groups(outcome.context, plugins.filters, details.eligible, details.stages)
+    found = {row: status for status, rows in groups for row in rows.tolist()}
+    assert sum(len(rows) for _, rows in groups) == len(found)
+    single = {
+        row: status
+        for row in bitmap.rows_of(details.eligible).tolist()
+        if (status := cycle.rejection(outcome.context, plugins, row)) is not None
+    }
+    assert found == single
+
+
+NOMINATING = default_spec(without=frozenset({"DefaultPreemption"}))
+
+
+def nominating_profile(fleet: NodeFleet) -> Profile:
+    registry = pod_registry()
+    registry.register(NominatedPods.name, lambda: NominatedPods(fleet=fleet), kind=NominatedPods)
+    enabled = (Enabled(NominatedPods.name),)
+    points = {point: (*NOMINATING.points[point], *enabled) for point in ("PreFilter", "Filter")}
+    profile = build_profile(replace(NOMINATING, points={**NOMINATING.points, **points}), registry)
+    for each in plugins_of(profile):
+        if isinstance(each, NominatedPods):
+            each.attach(profile)
+    return profile
+
+
+@given(objects=fleets(), pod=pods(), nominated=st.lists(pods(), max_size=2), data=st.data())
+def test_nominated_pods_agree_in_both_forms_and_count_like_pods_on_the_node(
+    objects: tuple[list[Node], list[Pod]], pod: Pod, nominated: list[Pod], data: st.DataObject
+) -> None:
+    fleet, names = fleet_of(objects), [each.metadata.name for each in objects[0]]
+    profile = nominating_profile(fleet)
+    for at, each in enumerate(nominated if names else ()):
+        waiting = structs.replace(each, metadata=structs.replace(each.metadata, name=f"nominated-{at}"))
+        fleet.nominate(waiting, data.draw(st.sampled_from(names)))
+    snapshot, workload = fleet.snapshot(), pod_workload(pod)
+    fast = cycle.run(snapshot, workload, profile, now=0)
+    slow = cycle.run(snapshot, workload, profile, now=0, whole_fleet=False)
+    assert seen(fast) == seen(slow)
+    alone = cycle.run(snapshot, workload, default_profile(), now=0)
+    assert set(fast.details.rows.tolist()) <= set(alone.details.rows.tolist())
 
 
 @given(objects=fleets(), templates=st.lists(pods(), min_size=1, max_size=2), data=st.data())

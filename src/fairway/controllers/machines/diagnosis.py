@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
+from fairway.engine.cycle import filter_groups
 from fairway.engine.outcome import Outcome
 from fairway.engine.status import Code
 from fairway.fleet import bitmap
@@ -37,14 +38,13 @@ def commit_error(reasons: Iterable[str]) -> str:
 
 def _histogram(outcome: Outcome) -> Counter[str]:
     """Count the nodes by the reasons of the first plugin that rejects each."""
-    details, context = outcome.details, outcome.context
+    details = outcome.details
     found: Counter[str] = Counter()
     excluded = bitmap.count(outcome.snapshot.live) - bitmap.count(details.eligible)
     if excluded:
         found[FILTERED_OUT] += excluded
-    before = details.eligible
-    for stage, calls in zip(details.stages, outcome.plugins.filters, strict=True):
-        for row in bitmap.rows_of(before & ~stage.survivors).tolist():
-            found.update(calls.plugin.filter(context, row).reasons)
-        before = stage.survivors
+    groups = filter_groups(outcome.context, outcome.plugins.filters, details.eligible, details.stages)
+    for status, rows in groups:
+        for reason in status.reasons:
+            found[reason] += len(rows)
     return found

@@ -153,10 +153,14 @@ class _Search:
         self._key = str(context.workload.namespace) + "/" + context.workload.name
 
     def reasons(self) -> str:
-        return ", ".join(sorted(f"{count} {reason}" for reason, count in self._reasons.items()))
+        return ", ".join(sorted(f"{count} {reason}" for reason, count in self._reasons.items() if count))
 
     def best(self, *, wanted: int) -> _Candidate | None:
         candidates: list[_Candidate] = []
+        lowest = self._snapshot.pods.lowest_priority
+        if lowest is None or lowest >= self._incoming.priority:
+            self._count_nodes()
+            return None
         for order, row in enumerate(self._rows()):
             candidate = self._evaluate(order, row)
             if candidate is not None:
@@ -164,6 +168,14 @@ class _Search:
                 if len(candidates) >= wanted and any(not each.violations for each in candidates):
                     break
         return min(candidates, key=_Candidate.rank, default=None)
+
+    def _count_nodes(self) -> None:
+        """Count why each node is no candidate, if no pod has a lower priority."""
+        helpful = 0
+        for status, rows in self._rejections.groups:
+            helpful += len(rows) if status.code is Code.UNSCHEDULABLE else 0
+        others = bitmap.count(self._snapshot.live) - helpful
+        self._reasons.update({NO_VICTIMS: helpful, NOT_HELPFUL: others})
 
     def _rows(self) -> list[int]:
         """Return the nodes, from one that depends on the pod: not every pod looks at the same nodes first."""

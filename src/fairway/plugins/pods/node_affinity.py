@@ -3,7 +3,7 @@
 ``added_affinity`` is a node affinity that all pods of the profile must meet as well.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -77,6 +77,13 @@ class NodeAffinity(PodPlugin, ScaledByHighest, Timeless):
             if required is not None:
                 passed = required.select(context.snapshot, passed)
         return OK, passed
+
+    def group_rejections(self, context: Context, rows: Rows, /) -> Sequence[tuple[Status, Rows]]:
+        if self._required is None:
+            return ((REJECTED, rows),)
+        snapshot = context.snapshot
+        passed = bitmap.unpack(self._required.select(snapshot, snapshot.live))[rows]
+        return (REJECTED_BY_PROFILE, rows[~passed]), (REJECTED, rows[passed])
 
     def pre_score(self, context: Context, _rows: Rows, /) -> Status:
         template = template_of(context)

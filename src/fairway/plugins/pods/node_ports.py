@@ -10,7 +10,7 @@ from fairway.fleet.column import Key
 from fairway.fleet.direction import Direction
 from fairway.nodes.pod_columns import WILDCARD, host_port
 from fairway.nodes.pod_template import PodTemplate
-from fairway.plugins.pods.workload import PodPlugin, template_of
+from fairway.plugins.pods.workload import PodPlugin, RejectsAlike, template_of
 
 NAME = "NodePorts"
 REASON = "node(s) didn't have free ports for the requested pod ports"
@@ -28,8 +28,9 @@ def _conflicts(template: PodTemplate) -> Iterator[Key]:
             yield host_port(each.protocol, each.port, WILDCARD)
 
 
-class NodePorts(PodPlugin, Timeless):
+class NodePorts(RejectsAlike, PodPlugin, Timeless):
     name = NAME
+    rejected = REJECTED
 
     def pre_filter(self, context: Context, /) -> tuple[Status, Bits | None]:
         return (OK if template_of(context).host_ports else SKIPPED), None

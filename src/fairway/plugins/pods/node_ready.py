@@ -9,7 +9,7 @@ from fairway.engine.points import Context, Reads, Timeless
 from fairway.engine.status import OK, Code, Status
 from fairway.fleet.bitmap import Bits
 from fairway.nodes.cells import READY
-from fairway.plugins.pods.workload import PodPlugin, template_of
+from fairway.plugins.pods.workload import PodPlugin, RejectsAlike, template_of
 
 NAME = "NodeReady"
 REASON = "node(s) were not ready"
@@ -23,10 +23,11 @@ def _taint(status: object) -> NodeTaint:
     return _UNREACHABLE if status == UNKNOWN else _NOT_READY
 
 
-class NodeReady(PodPlugin, Timeless):
+class NodeReady(RejectsAlike, PodPlugin, Timeless):
     """A node without the condition is not ready."""
 
     name = NAME
+    rejected = REJECTED
 
     def filter(self, context: Context, row: int, /) -> Status:
         status = context.snapshot.codes(READY).value(row)

@@ -121,6 +121,25 @@ class NodeResourcesFit(PodPlugin, Timeless):
             fits &= used <= have - asked
         return OK, candidates & bitmap.pack(fits)
 
+    def group_rejections(self, context: Context, rows: Rows, /) -> Sequence[tuple[Status, Rows]]:
+        """Each combination of insufficient resources is a group."""
+        snapshot = context.snapshot
+        used, have = (snapshot.counts(key(PODS)).values[rows] for key in (requested, allocatable))
+        short = [(TOO_MANY_PODS, used + 1000 > have)]
+        hopeless = np.zeros(len(rows), dtype=np.bool_)
+        for resource, asked in self._checked(template_of(context)):
+            used, have = (snapshot.counts(key(resource)).values[rows] for key in (requested, allocatable))
+            short.append((INSUFFICIENT.format(resource=resource), used > have - asked))
+            hopeless |= have < asked
+        table = np.stack([hopeless, *(each for _, each in short)], axis=1)
+        kinds, kind_of = np.unique(table, axis=0, return_inverse=True)
+        groups: list[tuple[Status, Rows]] = []
+        for number, (unresolvable, *lacking) in enumerate(kinds.tolist()):
+            code = Code.UNRESOLVABLE if unresolvable else Code.UNSCHEDULABLE
+            reasons = tuple(reason for (reason, _), lacks in zip(short, lacking, strict=True) if lacks)
+            groups.append((Status(code, reasons, plugin=NAME), rows[kind_of.reshape(-1) == number]))
+        return groups
+
     def _checked(self, template: PodTemplate) -> Iterator[tuple[str, int]]:
         for resource, asked in checked_requests(template):
             ignored = resource in self._ignored or resource.partition("/")[0] in self._ignored_groups

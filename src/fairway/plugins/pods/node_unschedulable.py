@@ -5,7 +5,7 @@ from fairway.engine.points import Context, Reads, Timeless
 from fairway.engine.status import OK, Code, Status
 from fairway.fleet.bitmap import Bits
 from fairway.nodes.cells import UNSCHEDULABLE
-from fairway.plugins.pods.workload import PodPlugin, template_of
+from fairway.plugins.pods.workload import PodPlugin, RejectsAlike, template_of
 
 NAME = "NodeUnschedulable"
 REASON = "node(s) were unschedulable"
@@ -14,8 +14,9 @@ REJECTED = Status(Code.UNRESOLVABLE, (REASON,), plugin=NAME)
 _CORDON = NodeTaint(key=UNSCHEDULABLE_TAINT, effect=NO_SCHEDULE)
 
 
-class NodeUnschedulable(PodPlugin, Timeless):
+class NodeUnschedulable(RejectsAlike, PodPlugin, Timeless):
     name = NAME
+    rejected = REJECTED
 
     def filter(self, context: Context, row: int, /) -> Status:
         if not context.snapshot.codes(UNSCHEDULABLE).codes[row] or template_of(context).tolerates(_CORDON):

@@ -10,7 +10,7 @@ from typing import Final
 from fairway.engine import cycle
 from fairway.engine.points import Context, CycleWorkload, Reads, Timeless
 from fairway.engine.profile import Profile, without
-from fairway.engine.status import OK, SKIPPED, Status
+from fairway.engine.status import OK, SKIPPED, Code, Status
 from fairway.fleet import bitmap
 from fairway.fleet.bitmap import Bits
 from fairway.fleet.column import Key
@@ -23,6 +23,8 @@ from fairway.nodes.pods import PodKey
 from fairway.plugins.pods.workload import info_of_workload, nodes_of
 
 NAME: Final = "NominatedPods"
+REASON: Final = "the pod is nominated to another node"
+NOT_NOMINATED: Final = Status(Code.UNRESOLVABLE, (REASON,), plugin=NAME)
 
 
 class NominatedPods(Timeless):
@@ -53,6 +55,11 @@ class NominatedPods(Timeless):
         if row is None or self._probe(context, row) is not None:
             return OK, None
         return OK, bitmap.from_rows([row], snapshot.capacity)
+
+    def admits(self, context: Context, row: int, /) -> Status:
+        snapshot = nodes_of(context)
+        own = snapshot.hosts.row_of.get(snapshot.nominations.get(_key_of(context), ""))
+        return OK if own in (None, row) or self._probe(context, own) is not None else NOT_NOMINATED
 
     def filter(self, context: Context, row: int, /) -> Status:
         others = self._nominated(context, row)

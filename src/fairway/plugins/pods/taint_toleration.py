@@ -13,7 +13,7 @@ from fairway.fleet.column import CodeColumn
 from fairway.nodes.cells import TAINTS
 from fairway.nodes.pod_template import PodTemplate
 from fairway.plugins.pods.normalizing import ReversedByHighest
-from fairway.plugins.pods.workload import PodPlugin, template_of
+from fairway.plugins.pods.workload import PodPlugin, RejectsAlike, template_of
 
 NAME = "TaintToleration"
 REASON = "node(s) had untolerated taint(s)"
@@ -39,8 +39,9 @@ def intolerable(template: PodTemplate, taints: Taints) -> int:
     return sum(each.effect == PREFER_NO_SCHEDULE and not template.tolerates(each) for each in taints)
 
 
-class TaintToleration(PodPlugin, ReversedByHighest, Timeless):
+class TaintToleration(RejectsAlike, PodPlugin, ReversedByHighest, Timeless):
     name = NAME
+    rejected = REJECTED
 
     def filter(self, context: Context, row: int, /) -> Status:
         taints = context.snapshot.codes(TAINTS).value(row)

@@ -1,11 +1,13 @@
 """Pods as workloads."""
 
-from collections.abc import Hashable
-from typing import Any, cast
+from collections.abc import Hashable, Sequence
+from typing import Any, ClassVar, cast
 
 from fairway.api.pod import Pod
 from fairway.engine.points import Context, CycleWorkload
+from fairway.engine.status import Status
 from fairway.engine.workload import Workload, WorkloadKey
+from fairway.fleet.bitmap import Rows
 from fairway.fleet.instant import to_micros
 from fairway.nodes.pod_template import PodInfo, PodTemplate, info_of
 from fairway.nodes.snapshot import NodeSnapshot
@@ -37,6 +39,15 @@ def template_of(context: Context) -> PodTemplate:
 
 def nodes_of(context: Context) -> NodeSnapshot:
     return cast("NodeSnapshot", context.snapshot)
+
+
+class RejectsAlike:
+    """A filter that rejects all nodes with the same status, ``rejected``."""
+
+    rejected: ClassVar[Status]
+
+    def group_rejections(self, _context: Context, rows: Rows, /) -> Sequence[tuple[Status, Rows]]:
+        return ((self.rejected, rows),)
 
 
 class PodPlugin:
