@@ -1,4 +1,4 @@
-"""An embedded hub with NeonVM's kinds, synthetic nodes, the stand-in for NeonVM's controller, agents, and the machines
+"""A hub with NeonVM's kinds, synthetic nodes, the stand-in for NeonVM's controller, agents, and the machines
 controller, which a test can kill at a write.
 
 A unit is one CPU and one gibibyte.
@@ -7,7 +7,7 @@ A unit is one CPU and one gibibyte.
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,7 +30,17 @@ from fairway.controllers.machines.machine_options import MachineOptions
 from fairway.controllers.machines.permit_metrics import PermitMetrics
 from fairway.controllers.machines.virtual_machines import VirtualMachines
 from fairway.engine.ledger import HostAccount
-from fairway.kube import Client, Connection, HubEvents, Informer, KubeError, NotFound, Patch, Recorder
+from fairway.kube import (
+    Client,
+    Connection,
+    HubEvents,
+    Informer,
+    KubeError,
+    NotFound,
+    Patch,
+    Recorder,
+    ServerError,
+)
 from fairway.kube import load as load_kubeconfig
 from fairway.kube.events import Api
 from fairway.kube.resource import NODES, PODS, VIRTUAL_MACHINE_MIGRATIONS, VIRTUAL_MACHINES
@@ -43,6 +53,7 @@ from fairway.scheduling import POD_DEFAULTS, Supervisor, Watchdog, load
 from fairway.testing.hub import HubAddress, hub_in_thread
 from fairway.whatif.simulation.machines.kubelet import SYNTHETIC, Kubelets
 from fairway.whatif.simulation.machines.neonvm import NeonVM, Step
+from rigs.kubernetes import RealHub
 
 NAMESPACE = "vms"
 HIGH = "high"
@@ -106,6 +117,8 @@ class MachineRig:
     async def add_node(self, name: str, units: int) -> None:
         labels = {SYNTHETIC: "true", "kubernetes.io/hostname": name}
         await self.client.create(NODES, {"metadata": {"name": name, "labels": labels}})
+        # A real hub taints new nodes until a controller observes that they are ready; here none does.
+        await self.client.patch(NODES, name, {"spec": {"taints": None}}, kind=Patch.MERGE)
         await self.resize_node(name, units)
 
     async def resize_node(self, name: str, units: int) -> None:
@@ -365,12 +378,35 @@ async def machine_rig(address: HubAddress, **args: Any) -> AsyncIterator[Machine
 
 @contextmanager
 def machine_hub(folder: Path) -> Iterator[HubAddress]:
-    async def prepare(kubeconfig: Path) -> None:
-        async with Client(load_kubeconfig(kubeconfig).context()) as client:
-            await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": NAMESPACE}})
-            high = {"metadata": {"name": HIGH}, "value": 1000}
-            await client.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body=high)
-
     with hub_in_thread(folder=folder, definitions=machine_crds()) as address:
-        asyncio.run(prepare(address.kubeconfig))
+        asyncio.run(_prepare(address.kubeconfig))
         yield address
+
+
+def real_machine_hub(hub: RealHub) -> HubAddress:
+    """Add NeonVM's kinds to a real hub."""
+    asyncio.run(_prepare(hub.kubeconfig, definitions=machine_crds()))
+    return HubAddress(url=hub.url, kubeconfig=hub.kubeconfig, authority=hub.ca_file)
+
+
+async def _prepare(kubeconfig: Path, *, definitions: Sequence[Mapping[str, Any]] = ()) -> None:
+    async with Client(load_kubeconfig(kubeconfig).context()) as client:
+        for each in definitions:
+            path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+            await client.request("POST", path, body=each)
+        async with asyncio.timeout(WAIT):
+            for resource in (VIRTUAL_MACHINES, VIRTUAL_MACHINE_MIGRATIONS):
+                await _until_served(client, resource.path())
+        await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": NAMESPACE}})
+        high = {"metadata": {"name": HIGH}, "value": 1000}
+        await client.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body=high)
+
+
+async def _until_served(client: Client, path: str) -> None:
+    while True:
+        try:
+            await client.request("GET", path)
+        except (NotFound, ServerError):
+            await asyncio.sleep(0.05)
+        else:
+            return

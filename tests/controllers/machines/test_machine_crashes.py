@@ -7,7 +7,7 @@ from controllers.machines.test_machine_story import scene
 from fairway.testing.hub import HubAddress
 from fairway.whatif.simulation.machines.neonvm import Step
 
-pytestmark = pytest.mark.usefixtures("no_error_logs")
+pytestmark = [pytest.mark.embedded, pytest.mark.usefixtures("no_error_logs")]
 
 MOST_WRITES = 40
 

@@ -12,7 +12,7 @@ from fairway.machines.permit_protocol import PermitError
 from fairway.testing.hub import HubAddress
 from fairway.whatif.simulation.machines.neonvm import Step
 
-pytestmark = pytest.mark.usefixtures("no_error_logs")
+pytestmark = [pytest.mark.embedded, pytest.mark.usefixtures("no_error_logs")]
 
 
 def pinned(node: str) -> dict[str, Any]:
@@ -28,6 +28,7 @@ async def scene(rig: MachineRig) -> None:
     await rig.add_pod("x", 3, node="n1")
 
 
+@pytest.mark.both_hubs
 async def test_machine_grows_into_the_room_of_the_one_that_moved(machine_hub_address: HubAddress) -> None:
     async with machine_rig(machine_hub_address) as rig:
         await scene(rig)
@@ -64,6 +65,7 @@ async def test_plain_pods_never_get_the_room_that_is_made_for_a_machine(
             await rig.until(lambda: rig.scheduled("thief") == "n1")
 
 
+@pytest.mark.both_hubs
 async def test_two_machines_grow_while_a_third_migrates(machine_hub_address: HubAddress) -> None:
     async with machine_rig(machine_hub_address) as rig:
         await rig.add_node("n1", 10)
