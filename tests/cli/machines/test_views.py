@@ -5,14 +5,19 @@ import json
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from cli.machines import cluster
+from fairway.api.node import Node
 from fairway.cli.machines.explain import BAD_NAME, NOT_OURS
 from fairway.cli.machines.migrations import NONE
 from fairway.cli.machines.objects import NO_NODES
-from fairway.cli.machines.top import HIDDEN, WATCH_AS_TABLE, WATCH_HUB, TopView
+from fairway.cli.machines.tables import copied
+from fairway.cli.machines.top import HIDDEN, WATCH_AS_TABLE, WATCH_HUB, TopView, screen
 from fairway.cli.main import run
+from fairway.machines.migration import Phase
+from fairway.machines.migration_story import story_of
 from fairway.machines.settings import MachineSettings
 
 Capture = pytest.CaptureFixture[str]
@@ -71,10 +76,6 @@ def test_top_cuts_tables_to_the_height_of_a_terminal() -> None:
 
 
 def cluster_node(number: int) -> object:
-    import msgspec
-
-    from fairway.api.node import Node
-
     return msgspec.convert(cluster.node(f"node-{number:02}"), Node)
 
 
@@ -134,6 +135,13 @@ def test_ended_migration_is_known_from_its_event(tmp_path: Path, capsys: Capture
     assert capsys.readouterr().out == f"{NONE}\n"
 
 
+def test_bytes_of_a_cancelled_migration_are_unknown() -> None:
+    story = story_of(cluster.migration())
+    assert copied(story) == ""
+    assert copied(story_of(cluster.migration(phase=Phase.CLEANED))) == "12 GiB"
+    assert copied(story_of(cluster.migration(), copied=12 << 30)) == "12 GiB"
+
+
 def test_pod_that_fits_nowhere_is_explained(tmp_path: Path, capsys: Capture) -> None:
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/2 nodes"}
     path = tmp_path / "cluster.yaml"
@@ -175,8 +183,6 @@ def test_pod_of_another_scheduler_is_not_explained(tmp_path: Path, capsys: Captu
 
 
 def test_terminal_shows_top_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    from fairway.cli.machines.top import screen
-
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True

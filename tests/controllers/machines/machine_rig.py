@@ -15,6 +15,7 @@ from typing import Any
 
 from controllers.machines.agents import permit_request
 from fairway.api.crd import machine_crds
+from fairway.api.meta import OwnerReference
 from fairway.api.pod import Pod
 from fairway.api.virtual_machine import (
     APPROVED,
@@ -219,6 +220,10 @@ class MachineRig:
 
     def pod_of(self, vm: str) -> Pod | None:
         return self.pod(self.vm(vm).status.podName or "-")
+
+    def owners(self, vm: str) -> tuple[OwnerReference, ...]:
+        pod = self.pod_of(vm)
+        return () if pod is None else pod.metadata.ownerReferences
 
     def node_of(self, vm: str) -> str:
         pod = self.pod_of(vm)

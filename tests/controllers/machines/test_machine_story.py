@@ -45,6 +45,23 @@ async def test_machine_grows_into_the_room_of_the_one_that_moved(machine_hub_add
             rig.check()
 
 
+async def test_machine_that_moved_stays_for_the_cooldown_after_its_migration_is_deleted(
+    machine_hub_address: HubAddress,
+) -> None:
+    async with machine_rig(machine_hub_address) as rig:
+        await scene(rig)
+        async with rig.controlling():
+            await rig.ask("vm-a", 6)
+            await rig.until(lambda: rig.approved("vm-a") == 6)
+            await rig.until(lambda: not rig.migrations.store)
+            await rig.until(lambda: [each.kind for each in rig.owners("vm-b")] == ["VirtualMachine"])
+            # Once it has placed a later pod, the controller has seen the earlier change, too.
+            await rig.add_pod("later", 1)
+            await rig.until(lambda: rig.scheduled("later"))
+            (machine,) = (each for each in rig.state.state.permits.machines.values() if each.vm == "vm-b")
+            assert machine.moved is not None
+
+
 async def test_plain_pods_never_get_the_room_that_is_made_for_a_machine(
     machine_hub_address: HubAddress,
 ) -> None:

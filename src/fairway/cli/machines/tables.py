@@ -8,6 +8,7 @@ from fairway.api.amount_display import display_amount
 from fairway.api.meta import format_time
 from fairway.engine.workload import ResourceList
 from fairway.fleet.instant import SECOND, Micros
+from fairway.machines.migration import Phase
 from fairway.machines.migration_story import Story
 from fairway.machines.report import MachineReport, NodeReport
 from fairway.machines.size import ONE
@@ -206,12 +207,14 @@ def story_document(story: Story) -> Mapping[str, Any]:
 
 
 def copied(story: Story) -> str:
-    if story.size is None:
+    """Return how much of the memory was copied; nothing if that is unknown, as of a cancelled migration."""
+    done = story.copied
+    if story.phase is Phase.CLEANED:
+        done = story.size
+    if story.size is None or done is None:
         return ""
     size = display_amount("memory", story.size)
-    if story.copied is None or story.copied >= story.size:
-        return size if story.ended or story.copied is not None else ""
-    return f"{display_amount('memory', story.copied)} of {size}"
+    return size if done >= story.size else f"{display_amount('memory', done)} of {size}"
 
 
 def _seconds(seconds: float) -> str:

@@ -58,7 +58,8 @@ To simulate an outage, stop the agent of a synthetic cluster; start it again wit
     default=60,
     show_default=True,
     metavar="SECONDS",
-    help="Time between two publications of a synthetic cluster's scores.",
+    help="Time between two publications of a synthetic cluster's scores, and on average between two changes of a "
+    "virtual machine's load.",
 )
 @click.option(
     "--nodes",
@@ -134,7 +135,7 @@ def up(
     definitions = (*crds(), *(machine_crds() if nodes else ()))
     settings = Settings(folder=data, host=host, port=port, names=names, definitions=definitions)
     options = SimulationOptions(clusters=clusters, seed=seed, period=period)
-    synthetic = MachineOptions(nodes=nodes, machines=vms, seed=seed, period=period / 2)
+    synthetic = MachineOptions(nodes=nodes, machines=vms, seed=seed, period=period)
     machines = MACHINES in controllers
     running = Controllers(
         controllers=controllers,

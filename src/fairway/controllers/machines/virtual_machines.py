@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from fairway.api.node import Node
@@ -311,9 +312,13 @@ class VirtualMachines:
         if known is not None and known.vm and not found.machine.vm:
             return  # the VirtualMachine is gone, and its pod still uses the room
         assumed = self._assumed.pop(key, None)
-        if known != found.machine:
-            self.send(found)
-        if assumed is not None and assumed != found.machine.host:
+        machine = found.machine
+        if known is not None and machine.moved is None:
+            # Only its VirtualMachineMigration, which is deleted when it ends, shows that a machine has moved.
+            machine = replace(machine, moved=known.moved)
+        if known != machine:
+            self.send(replace(found, machine=machine))
+        if assumed is not None and assumed != machine.host:
             self.send(events.PodForgotten(key, assumed))
 
     def _review_nominations(self, key: WorkloadKey) -> None:

@@ -45,7 +45,7 @@ DEMAND: Final = "fairway.dev/demand"
 UNIT: Final[ResourceList] = {CPU: 250, MEMORY: (1 << 30) * ONE}
 """The compute unit of synthetic agents: a quarter of a CPU and 1 GiB."""
 RETRY_SECONDS: Final = 5.0
-SPREAD: Final = 0.6
+SPREAD: Final = 0.5
 """Standard deviation of the logarithm of a machine's load."""
 NEVER: Final = float("inf")
 REFUSED: Final = "agent of %s/%s: permit refused, retrying: %s"
@@ -83,7 +83,7 @@ class ScalingAgents:
         ask: AskPermit,
         *,
         seed: int = 0,
-        period: float = 30.0,
+        period: float = 60.0,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._client, self._ask, self._clock = client, ask, clock

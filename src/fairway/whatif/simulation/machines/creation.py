@@ -18,7 +18,7 @@ NAMESPACE: Final = "machines"
 """Namespace of synthetic machines."""
 NODE_UNITS: Final = 40
 """Compute units of a node: 10 CPUs and 40 GiB."""
-FILLED: Final = 0.75
+FILLED: Final = 0.65
 """Share of all nodes that the machines use when they start."""
 ZONES: Final = 3
 _MOST_UNITS: Final = 32
@@ -31,7 +31,7 @@ class MachineOptions:
     nodes: int = 0
     machines: int | None = None
     seed: int = 0
-    period: float = 30.0
+    period: float = 60.0
 
     @property
     def count(self) -> int:
