@@ -102,6 +102,12 @@ class _WireRequest(msgspec.Struct, frozen=True, rename="camel"):
     metrics: _WireMetrics | None = None
 
 
+class _WireReply(msgspec.Struct, frozen=True, rename="camel"):
+    permit: _WireSize
+    migrate: dict[str, Any] | None = None
+    waiting_for: tuple[str, ...] = ()
+
+
 class _WireVersion(msgspec.Struct, frozen=True, rename="camel"):
     proto_version: int = 0
 
@@ -141,6 +147,19 @@ def encode_reply(permit: Permit) -> bytes:
     if permit.migrations:
         reply["waitingFor"] = list(permit.migrations)
     return json.dumps(reply, separators=(",", ":")).encode()
+
+
+def decode_reply(body: bytes) -> Permit:
+    """Decode a reply, as agents do. Raises PermitError."""
+    try:
+        wire = msgspec.json.decode(body, type=_WireReply)
+    except msgspec.MsgspecError as error:
+        raise PermitError(BAD_REQUEST, NOT_JSON.format(reason=error)) from None
+    return Permit(
+        resources=_size("permit", wire.permit),
+        migrate=wire.migrate is not None,
+        migrations=wire.waiting_for,
+    )
 
 
 def encode_size(size: ResourceList) -> dict[str, str | int]:

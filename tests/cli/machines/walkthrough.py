@@ -14,7 +14,9 @@ from typing import Any
 from fairway.api import crds
 from fairway.api.crd import machine_crds
 from fairway.cli.main import run
+from fairway.controllers.machines.permit_server import PermitServer, serving_permits
 from fairway.controllers.manager import running
+from fairway.controllers.serving.address import Address
 from fairway.controllers.settings import MACHINES, Settings
 from fairway.kube import Client, Informer, Resource
 from fairway.kube.kubeconfig import load
@@ -23,6 +25,7 @@ from fairway.whatif.simulation.machines.agents import ScalingAgents
 from fairway.whatif.simulation.machines.creation import MachineOptions, create_machines
 from fairway.whatif.simulation.machines.kubelet import Kubelets
 from fairway.whatif.simulation.machines.neonvm import NeonVM
+from fairway.whatif.simulation.machines.permit_client import agent_user, permit_client
 
 ROOT = Path(__file__).parents[3]
 CONSOLE = re.compile(r"```console\n(.*?)```", re.DOTALL)
@@ -90,5 +93,14 @@ async def walkthrough(folder: Path, *, nodes: int) -> AsyncIterator[Walkthrough]
                 machines = manager.machines
                 assert machines is not None
                 await manager.synced()
-                async with ScalingAgents(client, lambda request: machines.ask(request, "")).running():
+                server = PermitServer(
+                    address=Address(host="127.0.0.1"),
+                    client=client,
+                    cluster_wide=frozenset({agent_user("default")}),
+                )
+                async with (
+                    serving_permits(server, machines.ask) as address,
+                    permit_client(client, address, namespace="default") as permits,
+                    ScalingAgents(client, permits.ask).running(),
+                ):
                     yield Walkthrough(client, neonvm)

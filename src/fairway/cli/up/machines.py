@@ -2,7 +2,7 @@
 
 import logging
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Final
@@ -11,22 +11,27 @@ from fairway.api.event import CoreEvent
 from fairway.cli.errors import CommandError
 from fairway.cli.output import say
 from fairway.cli.progress import progress
+from fairway.controllers.machines import MachinesController
+from fairway.controllers.machines.permit_server import PermitServer, serving_permits
+from fairway.controllers.serving.address import Address
+from fairway.controllers.settings import NAMESPACE
 from fairway.fleet.instant import SECOND, to_micros
 from fairway.kube import Added, Batch, Client, Informer, KubeError, Updated
 from fairway.kube.events import CORE_EVENTS
 from fairway.machines.migration import Phase
 from fairway.machines.migration_story import PHASES, Story, story_in_event
-from fairway.machines.permit_protocol import Permit, PermitRequest
 from fairway.whatif.simulation.machines.agents import ScalingAgents
 from fairway.whatif.simulation.machines.creation import MachineOptions, create_machines
 from fairway.whatif.simulation.machines.kubelet import Kubelets
 from fairway.whatif.simulation.machines.neonvm import NeonVM
+from fairway.whatif.simulation.machines.permit_client import agent_user, permit_client
 
 log: Final = logging.getLogger(__name__)
 
 CREATING: Final = "creating nodes and machines"
 CREATED: Final = "created %d nodes and %d virtual machines with seed %d"
 NOT_CREATED: Final = "cannot create synthetic nodes: {error}"
+LOOPBACK: Final = "127.0.0.1"
 BANDWIDTH: Final = 1 << 30
 """Bytes per second of a synthetic copy."""
 START_SECONDS: Final = 0.5
@@ -40,8 +45,6 @@ COMPLETED: Final = "{time}  {vm} left {source} after {seconds:.1f} s{grown}"
 STAYS: Final = "{time}  {vm} stays on {source}: {message}"
 PURPOSE: Final = " to make room for {beneficiaries}"
 GROWN: Final = "; its room belongs to {beneficiaries}"
-
-Ask = Callable[[PermitRequest, str], Awaitable[Permit]]
 
 
 class NodesNotCreated(CommandError):
@@ -60,25 +63,28 @@ async def create(client: Client, options: MachineOptions) -> None:
 
 
 @asynccontextmanager
-async def running_machines(client: Client, options: MachineOptions, ask: Ask | None) -> AsyncIterator[None]:
-    """Run kubelets, the stand-in for NeonVM's controller, and agents that send their requests to ``ask``."""
+async def running_machines(
+    client: Client, options: MachineOptions, controller: MachinesController | None
+) -> AsyncIterator[None]:
+    """Run kubelets, the stand-in for NeonVM's controller, the permit server, and agents that ask it."""
     if not options.nodes:
         yield
         return
-
-    async def from_anywhere(request: PermitRequest) -> Permit:
-        assert ask is not None
-        return await ask(request, "")
-
     async with (
         Kubelets(client, start=START_SECONDS, stop=STOP_SECONDS).running(),
         NeonVM(client, bandwidth=BANDWIDTH).running(),
     ):
-        if ask is None:
+        if controller is None:
             yield
             return
-        agents = ScalingAgents(client, from_anywhere, seed=options.seed, period=options.period)
-        async with agents.running():
+        server = PermitServer(
+            address=Address(host=LOOPBACK), client=client, cluster_wide=frozenset({agent_user(NAMESPACE)})
+        )
+        async with (
+            serving_permits(server, controller.ask, observe=controller.replied) as address,
+            permit_client(client, address, namespace=NAMESPACE) as permits,
+            ScalingAgents(client, permits.ask, seed=options.seed, period=options.period).running(),
+        ):
             yield
 
 

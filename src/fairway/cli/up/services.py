@@ -74,9 +74,7 @@ def companion(
                     running(connection, settings) as manager,
                     running_agents(client, options) as agents,
                     serving_locally(connection.server, manager.placement),
-                    running_machines(
-                        client, machines, None if manager.machines is None else manager.machines.ask
-                    ),
+                    running_machines(client, machines, manager.machines),
                 ):
                     await manager.synced()
                     names = sorted(manager.controllers)

@@ -2,14 +2,24 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
 import msgspec
 import pytest
 
 from fairway.api.virtual_machine import APPROVED
-from fairway.machines.permit_protocol import Permit, PermitRequest, decode_request, encode_size_text
+from fairway.controllers.machines.permit_server import PermitServer, serving_permits
+from fairway.controllers.serving.address import Address
+from fairway.machines.permit_protocol import (
+    Permit,
+    PermitError,
+    PermitRequest,
+    decode_reply,
+    decode_request,
+    encode_reply,
+    encode_size_text,
+)
 from fairway.whatif.simulation.machines.agents import (
     DEMAND,
     ScalingAgents,
@@ -18,6 +28,7 @@ from fairway.whatif.simulation.machines.agents import (
 )
 from fairway.whatif.simulation.machines.creation import MachineOptions, machines, nodes
 from fairway.whatif.simulation.machines.neonvm import Step
+from fairway.whatif.simulation.machines.permit_client import agent_user, permit_client
 from whatif.simulation.machines.machine_hub import MachineHub
 
 
@@ -100,6 +111,43 @@ def test_request_is_encoded_as_the_server_decodes_it() -> None:
         namespace="ns", name="a", unit=scaled(1), resources=scaled(7), last_permit=scaled(3), load=0.5
     )
     assert decode_request(msgspec.json.encode(encode_permit_request(request))) == request
+
+
+@pytest.mark.parametrize(
+    "permit",
+    [
+        Permit(resources=scaled(7)),
+        Permit(resources=scaled(6), migrate=True, migrations=("a-1", "b-2")),
+    ],
+)
+def test_reply_is_decoded_as_the_server_encodes_it(permit: Permit) -> None:
+    assert decode_reply(encode_reply(permit)) == permit
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b'{"permit": {"vCPUs": "x", "mem": 1}}'])
+def test_unreadable_reply_is_refused(body: bytes) -> None:
+    with pytest.raises(PermitError):
+        decode_reply(body)
+
+
+async def test_agent_reports_why_its_request_was_refused(hub: MachineHub) -> None:
+    async def refuse(request: PermitRequest, _node: str) -> Permit:
+        raise PermitError(404, f"no pod {request.name}")
+
+    server = PermitServer(
+        address=Address(host="127.0.0.1"),
+        client=hub.client,
+        cluster_wide=frozenset({agent_user("default")}),
+    )
+    request = PermitRequest(namespace="ns", name="a", unit=scaled(1), resources=scaled(7))
+    async with AsyncExitStack() as serving:
+        address = await serving.enter_async_context(serving_permits(server, refuse))
+        async with permit_client(hub.client, address, namespace="default") as permits:
+            with pytest.raises(PermitError, match="no pod a"):
+                await permits.ask(request)
+            await serving.aclose()
+            with pytest.raises(PermitError, match="is unreachable"):
+                await permits.ask(request)
 
 
 @pytest.mark.parametrize("count", [0, 1, 7])
