@@ -20,6 +20,7 @@ from fairway.cli.client.names import NAMESPACES
 from fairway.cli.completion import INSTALL, SHELLS, TIMEOUT_SECONDS
 from fairway.cli.main import run
 from fairway.kube import Client
+from fairway.kube.resource import PODS
 from fairway.testing.builders import cluster, cluster_set, placement, score
 from fairway.testing.hub import HubAddress
 from rigs.kubernetes import write_kubeconfig
@@ -108,6 +109,8 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 async def make_namespace(client: Client) -> None:
     await client.create(NAMESPACES, {"metadata": {"name": "ns2"}})
+    pod = {"metadata": {"name": "batch"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    await client.create(PODS, pod, namespace="ns2")
 
 
 @pytest.mark.parametrize(
@@ -126,6 +129,8 @@ async def make_namespace(client: Client) -> None:
         ("fairway get scores u", ["usage"]),
         ("fairway get scores --cluster o", ["other"]),
         ("fairway explain placement ", ["ns1/web", "ns1/work"]),
+        ("fairway machines explain pod ns2/", ["ns2/batch"]),
+        ("fairway machines migrations --vm ns2/", []),
         ("fairway explain placement ns1/web --cluster c", ["c1", "c2"]),
         ("fairway place --placement ns1/wo", ["ns1/work"]),
         ("fairway clusterset bind a", ["apps"]),

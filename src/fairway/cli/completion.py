@@ -18,7 +18,7 @@ from fairway.cli.errors import EXIT_OK
 from fairway.cli.output import say
 
 Shell = Literal["bash", "zsh", "fish"]
-Kind = Literal["clusters", "clustersets", "placements", "scores", "namespaces"]
+Kind = Literal["clusters", "clustersets", "placements", "scores", "namespaces", "pods", "machines"]
 
 SHELLS: Final[tuple[Shell, ...]] = ("bash", "zsh", "fish")
 TIMEOUT_SECONDS: Final = 1.0
@@ -40,7 +40,7 @@ Examples:
   fairway completion fish > ~/.config/fish/completions/fairway.fish
 
 \b
-Completes commands and options, and the names of clusters, sets, placements and namespaces if the hub of the
+Completes commands and options, and the names of clusters, sets, placements, pods and namespaces if the hub of the
 kubeconfig responds within one second.
 """,
 )

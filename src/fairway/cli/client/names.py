@@ -14,6 +14,7 @@ from fairway.kube import (
     Resource,
 )
 from fairway.kube.codec import codec_of
+from fairway.kube.resource import PODS, VIRTUAL_MACHINES
 from fairway.kube.transport import Retry
 
 MAX_NAMES: Final = 500
@@ -34,6 +35,8 @@ _KINDS: Final[dict[str, Resource[Any]]] = {
     "placements": PLACEMENTS,
     "scores": ADD_ON_PLACEMENT_SCORES,
     "namespaces": NAMESPACES,
+    "pods": PODS,
+    "machines": VIRTUAL_MACHINES,
 }
 
 

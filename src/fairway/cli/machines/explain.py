@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from fairway.cli.client.session import unknown
+from fairway.cli.completion import complete
 from fairway.cli.errors import EXIT_NO, EXIT_OK, BadInputError
 from fairway.cli.machines.settings import settings_in
 from fairway.cli.options.input import input_options
@@ -63,7 +64,7 @@ may therefore have a better one today. Changes that would let a pod fit are trie
 Exit status: 0 a node passes every filter, 1 none does, 2 bad input.
 """,
 )
-@click.argument("name", metavar="NAMESPACE/NAME")
+@click.argument("name", metavar="NAMESPACE/NAME", shell_complete=complete("pods"))
 @click.option("--all", "everything", is_flag=True, help="Show all nodes.")
 @scheduler_option
 @output_option

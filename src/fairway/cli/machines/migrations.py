@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from fairway.cli.completion import complete
 from fairway.cli.errors import EXIT_OK
 from fairway.cli.machines.settings import load_settings
 from fairway.cli.options.input import input_options
@@ -30,7 +31,13 @@ time since a migration was planned. Times are local.
 """,
 )
 @click.option("--running", is_flag=True, help="Only migrations that have not ended.")
-@click.option("--vm", metavar="NAMESPACE/NAME", default="", help="Only migrations of this virtual machine.")
+@click.option(
+    "--vm",
+    metavar="NAMESPACE/NAME",
+    default="",
+    shell_complete=complete("machines"),
+    help="Only migrations of this virtual machine.",
+)
 @click.option(
     "--timeline/--no-timeline",
     default=None,
