@@ -163,12 +163,14 @@ class TestTour:
             assert [next(lines).split()[0] for _ in range(4)] == ["RANK", "1", "2", "3"]
             assert next(lines) == f"{MOVES}\n"
             async with Client(load(kubeconfig).context()) as client:
+                requests = await client.list(HOSTED_CLUSTER_REQUESTS)
                 free = await free_cpu(client)
                 worst, *_, third = sorted(free, key=lambda name: (free[name], name))[:-2]
                 await publish(client, worst, 100)
             move = next(lines)
             process.send_signal(signal.SIGINT)
             process.stdout.read()
+        assert [each.metadata.name for each in requests.items] == ["shop"]
         added = f"+{worst} (rank 1, 100 points, was {free[worst]})"
         dropped = f"-{third} (rank 4, {free[third]} points)"
         assert move[10:] == f"{tour.NAME}: {added}, {dropped}\n"
