@@ -18,6 +18,7 @@ import conditions as definitions
 from fairway.cli.main import fairway
 from fairway.controllers.hosting.metrics import HOSTING_DEFINITIONS
 from fairway.controllers.machines.permit_metrics import MACHINE_DEFINITIONS
+from fairway.controllers.machines.pod_metrics import POD_DEFINITIONS
 from fairway.kube import Client, Connection
 from fairway.observe.meters import DEFINITIONS, Definition
 from fairway.observe.provider_meters import PROVIDER_DEFINITIONS
@@ -127,6 +128,10 @@ def machine_metrics() -> str:
     return _metrics(MACHINE_DEFINITIONS)
 
 
+def pod_metrics() -> str:
+    return _metrics(POD_DEFINITIONS)
+
+
 def provider_metrics() -> str:
     return _metrics(PROVIDER_DEFINITIONS)
 
@@ -194,6 +199,7 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "metrics": metrics,
     "hosting-metrics": hosting_metrics,
     "machine-metrics": machine_metrics,
+    "pod-metrics": pod_metrics,
     "provider-metrics": provider_metrics,
     "providers": providers,
     "scores": scores,

@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from fairway import __version__
 from fairway.controllers.hosting.metrics import HOSTING_DEFINITIONS, HostingMetrics
 from fairway.controllers.machines.permit_metrics import MACHINE_DEFINITIONS, PermitMetrics
+from fairway.controllers.machines.pod_metrics import POD_DEFINITIONS, PodMetrics
 from fairway.hosting import HostingState
 from fairway.observe.meters import CHANGES, DEFINITIONS, MANY, OTHER, Meters, values
 from fairway.observe.provider_meters import PROVIDER_DEFINITIONS, ProviderMeters
@@ -21,6 +22,13 @@ from fairway.observe.provider_meters import PROVIDER_DEFINITIONS, ProviderMeters
 ROOT = Path(__file__).parents[2]
 METRICS_DOCUMENT = ROOT / "docs" / "reference" / "metrics.md"
 ALERTS = ROOT / "deploy" / "monitoring" / "alerts.yaml"
+ALL_DEFINITIONS = (
+    *DEFINITIONS,
+    *HOSTING_DEFINITIONS,
+    *MACHINE_DEFINITIONS,
+    *POD_DEFINITIONS,
+    *PROVIDER_DEFINITIONS,
+)
 
 
 def shown(meters: Meters) -> dict[str, float]:
@@ -74,6 +82,7 @@ def used_by_machines() -> Meters:
     metrics = PermitMetrics(meters)
     metrics.follow(lambda: None)
     metrics.replied(200, 0.01)
+    PodMetrics(meters, profiles=("fairway",)).follow(lambda: None)
     return meters
 
 
@@ -228,7 +237,9 @@ def families() -> dict[str, Told]:
     found: dict[str, Told] = {}
     exposed = (*used().expose().splitlines(), *used_by_providers().expose().splitlines())
     hosting = (line for line in used_by_hosting().expose().splitlines() if b"fairway_hosting_" in line)
-    machines = (line for line in used_by_machines().expose().splitlines() if b"fairway_machines_" in line)
+    own = (b"fairway_machines_", b"fairway_pods_")
+    exposed_by_machines = used_by_machines().expose().splitlines()
+    machines = (line for line in exposed_by_machines if any(prefix in line for prefix in own))
     lines = "\n".join(line.decode() for line in (*exposed, *hosting, *machines))
     for family in text_string_to_metric_families(lines):
         if not family.name.startswith("fairway_"):
@@ -241,13 +252,12 @@ def families() -> dict[str, Told]:
 
 def test_every_metric_is_exposed_with_type_meaning_and_labels() -> None:
     assert families() == {
-        each.name: (each.type, each.meaning, tuple(sorted(each.labels)))
-        for each in (*DEFINITIONS, *HOSTING_DEFINITIONS, *MACHINE_DEFINITIONS, *PROVIDER_DEFINITIONS)
+        each.name: (each.type, each.meaning, tuple(sorted(each.labels))) for each in ALL_DEFINITIONS
     }
 
 
 def test_metric_names_follow_prometheus_conventions() -> None:
-    for each in (*DEFINITIONS, *HOSTING_DEFINITIONS, *MACHINE_DEFINITIONS, *PROVIDER_DEFINITIONS):
+    for each in ALL_DEFINITIONS:
         assert re.fullmatch(r"fairway_[a-z]+(_[a-z]+)*", each.name)
         assert each.name.endswith("_total") == (each.type == "counter")
         assert each.type != "histogram" or each.name.endswith("_seconds")

@@ -6,6 +6,7 @@ import pytest
 
 from controllers.machines.pod_hub import PodHub, scheduling
 from fairway.kube.resource import NODES, PODS
+from fairway.observe.meters import Meters
 
 pytestmark = [pytest.mark.looptime, pytest.mark.usefixtures("no_error_logs")]
 
@@ -61,6 +62,26 @@ async def test_pod_that_fits_nowhere_has_kube_schedulers_condition_and_event() -
     assert hub.condition("web") == ("False", "Unschedulable", message)
     assert events.recorded == [("web", "FailedScheduling", message)]
     assert events.actions == [("Warning", "FailedScheduling", "Scheduling")]
+
+
+async def test_attempts_and_waiting_pods_are_counted() -> None:
+    hub, meters = PodHub(), Meters()
+    hub.node("n1", cpu="1")
+
+    def value(name: str, **labels: str) -> float | None:
+        return meters.registry.get_sample_value(name, labels)
+
+    async with scheduling(hub, meters=meters) as events:
+        hub.pod("web")
+        hub.pod("large", cpu="2")
+        hub.pod("gated", schedulingGates=[{"name": "example.com/quota"}])
+        await hub.until(lambda: len(events.recorded) == 2)
+        counted = [
+            value("fairway_pods_pending", queue=queue) for queue in ("unschedulable", "gated", "active")
+        ]
+        assert counted == [1, 1, 0]
+    for result, count in (("scheduled", 1), ("unschedulable", 1), ("error", 0)):
+        assert value("fairway_pods_schedule_attempts_total", profile="fairway", result=result) == count
 
 
 async def test_pod_without_any_node_waits_for_one() -> None:

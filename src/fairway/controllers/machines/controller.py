@@ -21,12 +21,14 @@ from fairway.controllers.machines.hub_access import PodAccess
 from fairway.controllers.machines.kinds import BUDGETS, CLAIMS, POD_GROUPS, VOLUMES
 from fairway.controllers.machines.machine_options import MachineOptions
 from fairway.controllers.machines.machine_writer import MachineWriter
+from fairway.controllers.machines.pod_metrics import PodMetrics
 from fairway.controllers.machines.pod_scheduling import Extension, PodScheduling
 from fairway.controllers.machines.pod_status import PodReporter
 from fairway.controllers.machines.preemption import PREFIX
 from fairway.controllers.machines.virtual_machines import EXTENDED_POINTS, VirtualMachines
 from fairway.controllers.reconciler import Key, Reconciler
 from fairway.controllers.write_limiter import WriteLimiter
+from fairway.engine.queue import SchedulingQueue
 from fairway.kube import SYSTEM_CLOCK, Added, Batch, Client, Clock, Deleted, Informer, Recorder, Updated
 from fairway.kube.fence import Lost
 from fairway.kube.resource import NODES, PODS, VIRTUAL_MACHINE_MIGRATIONS, VIRTUAL_MACHINES
@@ -85,6 +87,8 @@ class MachinesController(Reconciler):
         self._groups: Informer[PodGroup] | None = None
         self._has_groups = groups
         self._limiter = limiter or WriteLimiter()
+        self._metrics = PodMetrics(meters, profiles=scheduling.specs)
+        self._metrics.follow(self._queue)
         self._term: Term | None = None
         if machines is not None:
             machines.metrics.follow(self._machine_state)
@@ -92,6 +96,9 @@ class MachinesController(Reconciler):
     def _machine_state(self) -> MachineState | None:
         term = self._term
         return None if term is None or term.machines is None else term.machines.state
+
+    def _queue(self) -> SchedulingQueue | None:
+        return None if self._term is None else self._term.pods.scheduler.queue
 
     def watch(self, informers: InformerFactory) -> None:
         self._nodes = informers.of(NODES)
@@ -166,7 +173,12 @@ class MachinesController(Reconciler):
     def _begin(self, leadership: Leadership) -> Term:
         hub = PodAccess(self.client, leadership=leadership, meters=self.meters, limiter=self._limiter)
         reporter = PodReporter(
-            pods=self._pods, recorders=self._recorders, hub=hub, wake=self.queue.add, clock=self.clock
+            pods=self._pods,
+            recorders=self._recorders,
+            hub=hub,
+            metrics=self._metrics,
+            wake=self.queue.add,
+            clock=self.clock,
         )
         fleet = NodeFleet()
         machines = None if self._options is None else self._virtual_machines(self._options, fleet, leadership)
@@ -176,6 +188,7 @@ class MachinesController(Reconciler):
             pods=self._pods,
             reporter=reporter,
             recorders=self._recorders,
+            metrics=self._metrics,
             wake=self.queue.add,
             clock=self.clock,
             fleet=fleet,

@@ -18,6 +18,7 @@ from fairway.controllers.machines.binding import DefaultBinder
 from fairway.controllers.machines.diagnosis import commit_error, fit_error
 from fairway.controllers.machines.gangs import Gangs
 from fairway.controllers.machines.hub_access import PodAccess
+from fairway.controllers.machines.pod_metrics import PodMetrics
 from fairway.controllers.machines.pod_status import SCHEDULER_ERROR, UNSCHEDULABLE, PodReporter
 from fairway.controllers.machines.preemption import Preemptor
 from fairway.controllers.reconciler import Key
@@ -69,6 +70,7 @@ class PodScheduling:
         pods: Informer[Pod],
         reporter: PodReporter,
         recorders: Mapping[str, Recorder],
+        metrics: PodMetrics,
         wake: Callable[[Key], None],
         clock: Clock,
         fleet: NodeFleet | None = None,
@@ -83,6 +85,7 @@ class PodScheduling:
             hub=hub,
             reporter=reporter,
             recorders=recorders,
+            metrics=metrics,
             wake=wake,
             changed=self.changed,
             clock=clock,

@@ -14,7 +14,9 @@ from msgspec import structs
 from fairway.api.event import NORMAL, WARNING
 from fairway.api.meta import FALSE, format_time
 from fairway.api.pod import Pod, PodCondition
+from fairway.controllers.machines import pod_metrics
 from fairway.controllers.machines.hub_access import PodAccess
+from fairway.controllers.machines.pod_metrics import PodMetrics
 from fairway.controllers.reconciler import Key
 from fairway.engine.workload import WorkloadKey
 from fairway.kube import Clock, Conflict, Informer, NotFound, Recorder
@@ -65,16 +67,19 @@ class PodReporter:
         pods: Informer[Pod],
         recorders: Mapping[str, Recorder],
         hub: PodAccess,
+        metrics: PodMetrics,
         wake: Callable[[Key], None],
         clock: Clock,
     ) -> None:
         self._pods, self._recorders, self._hub, self._wake, self._clock = pods, recorders, hub, wake, clock
+        self._metrics = metrics
         self._pending: dict[Key, PendingStatus] = {}
 
     def bound(self, key: WorkloadKey, node: str) -> None:
         self.forget(key)
         pod = self._find(key)
         if pod is not None:
+            self._metrics.attempted(pod.spec.schedulerName, pod_metrics.SCHEDULED)
             message = ASSIGNED.format(pod=key, node=node)
             self._recorders[pod.spec.schedulerName].event(
                 pod, reason=SCHEDULED, message=message, type_=NORMAL, action=BINDING
@@ -88,6 +93,8 @@ class PodReporter:
         pod = self._find(key)
         if pod is None or pod.spec.nodeName:
             return
+        result = pod_metrics.ERROR if reason == SCHEDULER_ERROR else pod_metrics.UNSCHEDULABLE
+        self._metrics.attempted(pod.spec.schedulerName, result)
         self._recorders[pod.spec.schedulerName].event(
             pod, reason=FAILED_SCHEDULING, message=truncate(message), type_=WARNING, action=SCHEDULING
         )

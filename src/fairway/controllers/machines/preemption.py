@@ -14,6 +14,7 @@ from fairway.api.event import NORMAL
 from fairway.api.meta import TRUE, format_time
 from fairway.api.pod import Pod
 from fairway.controllers.machines.hub_access import PodAccess
+from fairway.controllers.machines.pod_metrics import PodMetrics
 from fairway.controllers.machines.pod_status import PodReporter, observed_generation
 from fairway.controllers.reconciler import Key
 from fairway.controllers.scheduling_loop import SchedulingLoop
@@ -51,12 +52,14 @@ class Preemptor:
         hub: PodAccess,
         reporter: PodReporter,
         recorders: Mapping[str, Recorder],
+        metrics: PodMetrics,
         wake: Callable[[Key], None],
         changed: Callable[[Change, str], None],
         clock: Clock,
     ) -> None:
         self._fleet, self._pods, self._hub, self._reporter = fleet, pods, hub, reporter
         self._recorders, self._wake, self._changed, self._clock = recorders, wake, changed, clock
+        self._metrics = metrics
         self._evictions: dict[Key, Eviction] = {}
 
     def carry_out(self, nominate: Nominate, loop: SchedulingLoop) -> None:
@@ -106,6 +109,7 @@ class Preemptor:
             if not _is_target(victim):
                 await self._hub.patch_status(eviction.victim, {"conditions": [condition]})
             await self._hub.delete(eviction.victim)
+            self._metrics.evicted(preemptor.spec.schedulerName)
             self._recorders[preemptor.spec.schedulerName].event(
                 victim,
                 reason=PREEMPTED_EVENT,
