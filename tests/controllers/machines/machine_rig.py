@@ -28,6 +28,7 @@ from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.leadership import ALONE
 from fairway.controllers.machines.controller import MachinesController
 from fairway.controllers.machines.machine_options import MachineOptions
+from fairway.controllers.machines.machine_writer import MachineWriter
 from fairway.controllers.machines.permit_metrics import PermitMetrics
 from fairway.controllers.machines.virtual_machines import VirtualMachines
 from fairway.engine.ledger import HostAccount
@@ -40,7 +41,7 @@ from fairway.kube import (
     NotFound,
     Patch,
     Recorder,
-    ServerError,
+    Resource,
 )
 from fairway.kube import load as load_kubeconfig
 from fairway.kube.events import Api
@@ -51,10 +52,10 @@ from fairway.machines.permit_protocol import Permit, PermitError, decode_request
 from fairway.machines.settings import MachineSettings, machine_settings
 from fairway.observe.meters import Meters
 from fairway.scheduling import POD_DEFAULTS, Supervisor, Watchdog, load
-from fairway.testing.hub import HubAddress, hub_in_thread
+from fairway.testing.hub import hub_in_thread
 from fairway.whatif.simulation.machines.kubelet import SYNTHETIC, Kubelets
 from fairway.whatif.simulation.machines.neonvm import NeonVM, Step
-from rigs.kubernetes import RealHub
+from rigs.kubernetes import Tools, controller_manager, real_hub
 
 NAMESPACE = "vms"
 HIGH = "high"
@@ -118,7 +119,7 @@ class MachineRig:
     async def add_node(self, name: str, units: int) -> None:
         labels = {SYNTHETIC: "true", "kubernetes.io/hostname": name}
         await self.client.create(NODES, {"metadata": {"name": name, "labels": labels}})
-        # A real hub taints new nodes until a controller observes that they are ready; here none does.
+        # A real hub taints new nodes until a controller has seen that they are ready.
         await self.client.patch(NODES, name, {"spec": {"taints": None}}, kind=Patch.MERGE)
         await self.resize_node(name, units)
 
@@ -151,7 +152,7 @@ class MachineRig:
         body = {"metadata": {"name": name, "labels": labels}, "spec": {"guest": guest, **spec}}
         await self.client.create(VIRTUAL_MACHINES, body, namespace=NAMESPACE)
         await self.until(lambda: self.pod_of(name) is not None)
-        if self.controller is None:
+        if node:
             await self.bind(self.vm(name).status.podName, node)
             await self.until(lambda: self.vm(name).status.phase == "Running")
 
@@ -275,6 +276,16 @@ class MachineRig:
         assert found is not None
         return found
 
+    def writer(self) -> MachineWriter:
+        """Return a writer of another process that believes to lead."""
+        return MachineWriter(
+            self.client,
+            leadership=ALONE,
+            meters=Meters(),
+            machines=VIRTUAL_MACHINES,
+            migrations=VIRTUAL_MACHINE_MIGRATIONS,
+        )
+
     def check(self) -> None:
         """Check the invariants on what the hub and the ledger show."""
         for account in map(self.account, self.state.objects.hosts):
@@ -358,9 +369,9 @@ def _holds(condition: Callable[[], object]) -> bool:
 
 
 @asynccontextmanager
-async def machine_rig(address: HubAddress, **args: Any) -> AsyncIterator[MachineRig]:
+async def machine_rig(kubeconfig: Path, **args: Any) -> AsyncIterator[MachineRig]:
     """Use a hub without the nodes and machines of other tests. ``args`` are settings of machines."""
-    connection = load_kubeconfig(address.kubeconfig).context()
+    connection = load_kubeconfig(kubeconfig).context()
     async with Client(connection, field_manager="test") as client:
         neonvm = NeonVM(client, bandwidth=1 << 50, poll=0.01)
         machines, migrations = (
@@ -382,36 +393,45 @@ async def machine_rig(address: HubAddress, **args: Any) -> AsyncIterator[Machine
 
 
 @contextmanager
-def machine_hub(folder: Path) -> Iterator[HubAddress]:
+def embedded_machine_hub(folder: Path) -> Iterator[Path]:
+    """Run an embedded hub with NeonVM's kinds; yield its kubeconfig."""
     with hub_in_thread(folder=folder, definitions=machine_crds()) as address:
-        asyncio.run(_prepare(address.kubeconfig))
-        yield address
+        asyncio.run(_prepare(address.kubeconfig, definitions=()))
+        yield address.kubeconfig
 
 
-def real_machine_hub(hub: RealHub) -> HubAddress:
-    """Add NeonVM's kinds to a real hub."""
-    asyncio.run(_prepare(hub.kubeconfig, definitions=machine_crds()))
-    return HubAddress(url=hub.url, kubeconfig=hub.kubeconfig, authority=hub.ca_file)
+@asynccontextmanager
+async def real_machine_hub(tools: Tools, folder: Path) -> AsyncIterator[Path]:
+    """Run a kube-apiserver with NeonVM's kinds and the garbage collector; yield its kubeconfig."""
+    async with real_hub(tools, folder=folder) as hub:
+        # The garbage collector looks for new kinds every 30 seconds only.
+        await _prepare(hub.kubeconfig, definitions=machine_crds())
+        async with controller_manager(
+            tools,
+            kubeconfig=hub.kubeconfig,
+            folder=folder,
+            controllers=("garbage-collector-controller",),
+            leader_elect=False,
+        ):
+            yield hub.kubeconfig
 
 
-async def _prepare(kubeconfig: Path, *, definitions: Sequence[Mapping[str, Any]] = ()) -> None:
+async def _prepare(kubeconfig: Path, *, definitions: Sequence[Mapping[str, Any]]) -> None:
     async with Client(load_kubeconfig(kubeconfig).context()) as client:
         for each in definitions:
             path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
             await client.request("POST", path, body=each)
-        async with asyncio.timeout(WAIT):
-            for resource in (VIRTUAL_MACHINES, VIRTUAL_MACHINE_MIGRATIONS):
-                await _until_served(client, resource.path())
         await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": NAMESPACE}})
         high = {"metadata": {"name": HIGH}, "value": 1000}
         await client.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body=high)
+        for resource in (VIRTUAL_MACHINES, VIRTUAL_MACHINE_MIGRATIONS):
+            while not await _serves(client, resource):
+                await asyncio.sleep(0.1)
 
 
-async def _until_served(client: Client, path: str) -> None:
-    while True:
-        try:
-            await client.request("GET", path)
-        except (NotFound, ServerError):
-            await asyncio.sleep(0.05)
-        else:
-            return
+async def _serves(client: Client, resource: Resource[Any]) -> bool:
+    try:
+        await client.newest(resource)
+    except NotFound:
+        return False
+    return True

@@ -1,10 +1,11 @@
 """The machines controller is killed at every one of its writes, before or after the hub carried it out."""
 
+from pathlib import Path
+
 import pytest
 
 from controllers.machines.machine_rig import MachineRig, machine_rig
 from controllers.machines.test_machine_story import scene
-from fairway.testing.hub import HubAddress
 from fairway.whatif.simulation.machines.neonvm import Step
 
 pytestmark = [pytest.mark.embedded, pytest.mark.usefixtures("no_error_logs")]
@@ -36,24 +37,28 @@ async def converge(rig: MachineRig) -> None:
         rig.check()
 
 
-async def test_controller_that_is_killed_at_any_write_converges(machine_hub_address: HubAddress) -> None:
-    async with machine_rig(machine_hub_address) as rig:
+@pytest.mark.both_hubs
+@pytest.mark.parametrize("parity", [0, pytest.param(1, marks=pytest.mark.soak)])
+async def test_controller_that_is_killed_at_any_write_converges(machine_hub: Path, parity: int) -> None:
+    """Of the writes with this parity, the hub carries out the one at which the controller dies."""
+    async with machine_rig(machine_hub) as rig:
         await scene(rig)
         writes = await play(rig, kill_at=None)
         await converge(rig)
     assert 8 < writes < MOST_WRITES
     for write in range(1, writes + 1):
-        async with machine_rig(machine_hub_address) as rig:
+        async with machine_rig(machine_hub) as rig:
             await scene(rig)
-            await play(rig, kill_at=(write, write % 2 == 0))
+            await play(rig, kill_at=(write, write % 2 == parity))
             await converge(rig)
 
 
+@pytest.mark.both_hubs
 @pytest.mark.parametrize("step", list(Step))
 async def test_controller_that_is_killed_in_any_step_of_a_migration_converges(
-    machine_hub_address: HubAddress, step: Step
+    machine_hub: Path, step: Step
 ) -> None:
-    async with machine_rig(machine_hub_address) as rig:
+    async with machine_rig(machine_hub) as rig:
         await scene(rig)
         rig.neonvm.hold(step)
         async with rig.controlling():

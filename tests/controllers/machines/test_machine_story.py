@@ -2,14 +2,17 @@
 
 import asyncio
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from controllers.machines.machine_rig import HIGH, MachineRig, machine_rig
+from fairway.machines.events import PermitConflict, PermitWritten
+from fairway.machines.instructions import WritePermit
+from fairway.machines.machine import Demand
 from fairway.machines.neonvm import migration_object
 from fairway.machines.permit_protocol import PermitError
-from fairway.testing.hub import HubAddress
 from fairway.whatif.simulation.machines.neonvm import Step
 
 pytestmark = [pytest.mark.embedded, pytest.mark.usefixtures("no_error_logs")]
@@ -29,8 +32,8 @@ async def scene(rig: MachineRig) -> None:
 
 
 @pytest.mark.both_hubs
-async def test_machine_grows_into_the_room_of_the_one_that_moved(machine_hub_address: HubAddress) -> None:
-    async with machine_rig(machine_hub_address) as rig:
+async def test_machine_grows_into_the_room_of_the_one_that_moved(machine_hub: Path) -> None:
+    async with machine_rig(machine_hub) as rig:
         await scene(rig)
         async with rig.controlling():
             permit = await rig.ask("vm-a", 6, node="n1")
@@ -46,9 +49,9 @@ async def test_machine_grows_into_the_room_of_the_one_that_moved(machine_hub_add
 
 
 async def test_machine_that_moved_stays_for_the_cooldown_after_its_migration_is_deleted(
-    machine_hub_address: HubAddress,
+    machine_hub: Path,
 ) -> None:
-    async with machine_rig(machine_hub_address) as rig:
+    async with machine_rig(machine_hub) as rig:
         await scene(rig)
         async with rig.controlling():
             await rig.ask("vm-a", 6)
@@ -62,10 +65,11 @@ async def test_machine_that_moved_stays_for_the_cooldown_after_its_migration_is_
             assert machine.moved is not None
 
 
+@pytest.mark.both_hubs
 async def test_plain_pods_never_get_the_room_that_is_made_for_a_machine(
-    machine_hub_address: HubAddress,
+    machine_hub: Path,
 ) -> None:
-    async with machine_rig(machine_hub_address) as rig:
+    async with machine_rig(machine_hub) as rig:
         await scene(rig)
         rig.neonvm.hold(Step.CLEANUP)
         async with rig.controlling() as controller:
@@ -83,8 +87,8 @@ async def test_plain_pods_never_get_the_room_that_is_made_for_a_machine(
 
 
 @pytest.mark.both_hubs
-async def test_two_machines_grow_while_a_third_migrates(machine_hub_address: HubAddress) -> None:
-    async with machine_rig(machine_hub_address) as rig:
+async def test_two_machines_grow_while_a_third_migrates(machine_hub: Path) -> None:
+    async with machine_rig(machine_hub) as rig:
         await rig.add_node("n1", 10)
         await rig.add_node("n2", 10)
         await rig.add_vm("vm-a", 3, "n1")
@@ -104,8 +108,8 @@ async def test_two_machines_grow_while_a_third_migrates(machine_hub_address: Hub
             rig.check()
 
 
-async def test_machine_is_granted_by_the_event_that_makes_room(machine_hub_address: HubAddress) -> None:
-    async with machine_rig(machine_hub_address, migration={"migrator": "None"}) as rig:
+async def test_machine_is_granted_by_the_event_that_makes_room(machine_hub: Path) -> None:
+    async with machine_rig(machine_hub, migration={"migrator": "None"}) as rig:
         await scene(rig)
         async with rig.controlling():
             assert (await rig.ask("vm-a", 6)).resources["cpu"] == 4000
@@ -114,8 +118,9 @@ async def test_machine_is_granted_by_the_event_that_makes_room(machine_hub_addre
             assert rig.migrations.store == {}
 
 
-async def test_migration_that_is_not_needed_any_more_is_cancelled(machine_hub_address: HubAddress) -> None:
-    async with machine_rig(machine_hub_address) as rig:
+@pytest.mark.both_hubs
+async def test_migration_that_is_not_needed_any_more_is_cancelled(machine_hub: Path) -> None:
+    async with machine_rig(machine_hub) as rig:
         await scene(rig)
         rig.neonvm.hold(Step.COMPLETE)
         async with rig.controlling():
@@ -129,13 +134,14 @@ async def test_migration_that_is_not_needed_any_more_is_cancelled(machine_hub_ad
             rig.check()
 
 
+@pytest.mark.both_hubs
 @pytest.mark.parametrize(
     ("vm", "step"), [*(("vm-b", step) for step in Step), ("vm-a", Step.COPY), ("vm-a", Step.CLEANUP)]
 )
 async def test_machine_that_is_deleted_in_any_step_of_a_migration_leaves_its_room(
-    machine_hub_address: HubAddress, vm: str, step: Step
+    machine_hub: Path, vm: str, step: Step
 ) -> None:
-    async with machine_rig(machine_hub_address) as rig:
+    async with machine_rig(machine_hub) as rig:
         await scene(rig)
         rig.neonvm.hold(step)
         async with rig.controlling():
@@ -155,10 +161,11 @@ async def test_machine_that_is_deleted_in_any_step_of_a_migration_leaves_its_roo
             assert not any(rig.account(node).earmarks for node in ("n1", "n2"))
 
 
+@pytest.mark.both_hubs
 async def test_node_that_shrinks_below_its_use_grants_nothing_and_is_relieved(
-    machine_hub_address: HubAddress,
+    machine_hub: Path,
 ) -> None:
-    async with machine_rig(machine_hub_address) as rig:
+    async with machine_rig(machine_hub) as rig:
         await scene(rig)
         async with rig.controlling():
             await rig.resize_node("n1", 8)
@@ -172,9 +179,9 @@ async def test_node_that_shrinks_below_its_use_grants_nothing_and_is_relieved(
     ("pod", "node", "status"), [("nobody", "", 404), ("vm-a", "n2", 403), ("x", "n1", 400)]
 )
 async def test_refused_request_leaves_the_ledger_intact(
-    machine_hub_address: HubAddress, pod: str, node: str, status: int
+    machine_hub: Path, pod: str, node: str, status: int
 ) -> None:
-    async with machine_rig(machine_hub_address) as rig:
+    async with machine_rig(machine_hub) as rig:
         await scene(rig)
         async with rig.controlling():
             await rig.ask("vm-a", 4)
@@ -187,8 +194,8 @@ async def test_refused_request_leaves_the_ledger_intact(
             assert not len(rig.state.agents)
 
 
-async def test_disconnected_agent_leaves_nothing_behind(machine_hub_address: HubAddress) -> None:
-    async with machine_rig(machine_hub_address) as rig:
+async def test_disconnected_agent_leaves_nothing_behind(machine_hub: Path) -> None:
+    async with machine_rig(machine_hub) as rig:
         await scene(rig)
         async with rig.controlling():
             asking = asyncio.create_task(rig.ask_once(rig.vm("vm-a").status.podName, 5))
@@ -198,8 +205,8 @@ async def test_disconnected_agent_leaves_nothing_behind(machine_hub_address: Hub
             assert not len(rig.state.agents)
 
 
-async def test_permits_survive_a_new_term(machine_hub_address: HubAddress) -> None:
-    async with machine_rig(machine_hub_address, migration={"migrator": "None"}) as rig:
+async def test_permits_survive_a_new_term(machine_hub: Path) -> None:
+    async with machine_rig(machine_hub, migration={"migrator": "None"}) as rig:
         await scene(rig)
         async with rig.controlling():
             await rig.delete_pod("x")
@@ -212,9 +219,9 @@ async def test_permits_survive_a_new_term(machine_hub_address: HubAddress) -> No
 
 
 async def test_room_of_preempted_pods_is_not_given_to_a_machine_that_waits(
-    machine_hub_address: HubAddress,
+    machine_hub: Path,
 ) -> None:
-    async with machine_rig(machine_hub_address, migration={"migrator": "None"}) as rig:
+    async with machine_rig(machine_hub, migration={"migrator": "None"}) as rig:
         await scene(rig)
         async with rig.controlling():
             assert (await rig.ask("vm-a", 7)).resources["cpu"] == 4000
@@ -226,9 +233,9 @@ async def test_room_of_preempted_pods_is_not_given_to_a_machine_that_waits(
 
 
 async def test_pods_of_other_schedulers_count_as_soon_as_they_are_observed(
-    machine_hub_address: HubAddress,
+    machine_hub: Path,
 ) -> None:
-    async with machine_rig(machine_hub_address, migration={"migrator": "None"}) as rig:
+    async with machine_rig(machine_hub, migration={"migrator": "None"}) as rig:
         await scene(rig)
         async with rig.controlling():
             await rig.ask("vm-a", 4)
@@ -237,8 +244,8 @@ async def test_pods_of_other_schedulers_count_as_soon_as_they_are_observed(
             assert (await rig.ask("vm-a", 6)).resources["cpu"] == 4000
 
 
-async def test_overcommitted_machine_counts_less_on_its_node(machine_hub_address: HubAddress) -> None:
-    async with machine_rig(machine_hub_address, migration={"migrator": "None"}) as rig:
+async def test_overcommitted_machine_counts_less_on_its_node(machine_hub: Path) -> None:
+    async with machine_rig(machine_hub, migration={"migrator": "None"}) as rig:
         await rig.add_node("n1", 10)
         await rig.add_vm("vm-a", 6, "n1", overcommit={"cpu": "1.5", "memory": "1.5"})
         async with rig.controlling():
@@ -246,8 +253,8 @@ async def test_overcommitted_machine_counts_less_on_its_node(machine_hub_address
             assert (await rig.ask("vm-a", 20)).resources["cpu"] == 15000
 
 
-async def test_migration_object_that_a_user_deletes_is_cancelled(machine_hub_address: HubAddress) -> None:
-    async with machine_rig(machine_hub_address) as rig:
+async def test_migration_object_that_a_user_deletes_is_cancelled(machine_hub: Path) -> None:
+    async with machine_rig(machine_hub) as rig:
         await scene(rig)
         rig.neonvm.hold(Step.TARGET)
         async with rig.controlling():
@@ -260,8 +267,8 @@ async def test_migration_object_that_a_user_deletes_is_cancelled(machine_hub_add
             assert rig.node_of("vm-b") == "n1"
 
 
-async def test_stray_migration_of_a_former_leader_is_deleted(machine_hub_address: HubAddress) -> None:
-    async with machine_rig(machine_hub_address) as rig:
+async def test_stray_migration_of_a_former_leader_is_deleted(machine_hub: Path) -> None:
+    async with machine_rig(machine_hub) as rig:
         await scene(rig)
         rig.neonvm.hold(Step.TARGET)
         async with rig.controlling():
@@ -271,3 +278,66 @@ async def test_stray_migration_of_a_former_leader_is_deleted(machine_hub_address
             late = dataclasses.replace(record, id="late", attempt=7)
             await rig.create_migration(migration_object(late))
             await rig.until(lambda: [each.id for each in rig.records()] == [record.id])
+
+
+async def test_pod_of_a_new_machine_is_placed_where_the_machine_fits(machine_hub: Path) -> None:
+    async with machine_rig(machine_hub, migration={"migrator": "None"}) as rig:
+        await rig.add_node("n1", 10)
+        await rig.add_vm("vm-a", 8, "n1")
+        async with rig.controlling():
+            await rig.add_vm("vm-b", 5, "")
+            await rig.add_node("n2", 10)
+            # Its pod requests nothing, but the machine needs 5.
+            await rig.until(lambda: rig.node_of("vm-b") == "n2")
+            await rig.until(lambda: rig.account("n2").used["cpu"] == 5000)
+            await rig.add_vm("vm-c", 6, "")
+            await rig.delete_vm("vm-a")
+            await rig.until(lambda: rig.node_of("vm-c") == "n1")
+            rig.check()
+
+
+async def test_request_that_waits_when_the_term_ends_is_refused(machine_hub: Path) -> None:
+    async with machine_rig(machine_hub) as rig:
+        await scene(rig)
+        async with rig.controlling(kill_at=(1, False)):
+            asking = asyncio.create_task(rig.ask_once(rig.vm("vm-a").status.podName, 5))
+            assert rig.mortal is not None
+            await rig.mortal.dead.wait()
+            assert not asking.done()
+        with pytest.raises(PermitError) as refused:
+            await asking
+        assert refused.value.status == 503
+
+
+async def test_leader_that_was_replaced_cannot_write_a_permit(machine_hub: Path) -> None:
+    async with machine_rig(machine_hub, migration={"migrator": "None"}) as rig:
+        await scene(rig)
+        async with rig.controlling():
+            await rig.ask("vm-a", 4)
+            stale = rig.vm("vm-a")
+            await rig.ask("vm-a", 3)
+            key = next(each for each in rig.state.state.permits.machines if each.name == stale.status.podName)
+            old = Demand(requested=cu(9), approved=cu(9), unit=cu(1), generation=7)
+            write = WritePermit(key=key, demand=old, after=1, epoch=1)
+            event, _ = await rig.writer().write_permit(write, stale)
+            assert isinstance(event, PermitConflict)
+            assert event.demand.requested == cu(3)
+            assert rig.approved("vm-a") == 3
+
+
+async def test_permit_whose_reply_was_lost_counts_as_written(machine_hub: Path) -> None:
+    async with machine_rig(machine_hub, migration={"migrator": "None"}) as rig:
+        await scene(rig)
+        async with rig.controlling():
+            await rig.ask("vm-a", 4)
+            vm = rig.vm("vm-a")
+            key = next(each for each in rig.state.state.permits.machines if each.name == vm.status.podName)
+            demand = Demand(requested=cu(5), approved=cu(4), unit=cu(1), generation=2)
+            write = WritePermit(key=key, demand=demand, after=1, epoch=1)
+            for _ in range(2):
+                event, _ = await rig.writer().write_permit(write, vm)
+                assert isinstance(event, PermitWritten)
+
+
+def cu(units: int) -> dict[str, int]:
+    return {"cpu": units * 1000, "memory": (units << 30) * 1000}
