@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -22,10 +23,11 @@ FAIRWAY = "fairway"
 GANGS = "fairway-gangs"
 DEFAULT = "default-scheduler"
 POOL = "pool"
-CPUS = 4
+CPUS = 10
 """CPUs of each node."""
 IMAGE = "registry.k8s.io/pause:3.10"
-LONGEST_SECONDS = 120.0
+MANY_PODS = int(os.environ.get("FAIRWAY_PODS", "160"))
+LONGEST_SECONDS = 120.0 + MANY_PODS / 5
 CREATORS = 32
 MERGE = "application/merge-patch+json"
 

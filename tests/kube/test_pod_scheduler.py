@@ -1,6 +1,6 @@
 """`fairway run --controllers machines` schedules pods on a real hub, beside kube-scheduler, with nodes that kwok runs.
 
-The sizes keep the tier fast. With FAIRWAY_PODS=5000 the first test has 5,000 pods on 1,250 nodes.
+The sizes keep the tier fast. With FAIRWAY_PODS=5000 the first test has 5,000 pods on 500 nodes.
 """
 
 import os
@@ -10,10 +10,21 @@ from typing import Any
 
 import pytest
 
-from kube.pod_cluster import CPUS, DEFAULT, FAIRWAY, GANGS, PodCluster, PodSpace, pod_cluster, pod_space
+from kube.pod_cluster import (
+    CPUS,
+    DEFAULT,
+    FAIRWAY,
+    GANGS,
+    MANY_PODS,
+    PodCluster,
+    PodSpace,
+    pod_cluster,
+    pod_space,
+)
 from rigs.kubernetes import Tools, background
 
-PODS = int(os.environ.get("FAIRWAY_PODS", "160"))
+HALF, ALL, TOO_MUCH = str(CPUS // 2), str(CPUS), str(CPUS + 1)
+"""CPUs in relation to a node."""
 OWN = frozenset(
     {"eventTime", "involvedObject", "message", "metadata", "reportingComponent", "reportingInstance"}
 )
@@ -44,13 +55,14 @@ def condition(pod: dict[str, Any]) -> dict[str, Any]:
     return dict(found)
 
 
+@pytest.mark.timeout(300 + MANY_PODS)
 async def test_pods_fill_the_room_that_kube_scheduler_leaves(space: PodSpace) -> None:
-    await space.add_nodes(*names("full", PODS // CPUS))
-    theirs, ours = names("theirs", PODS // 4), names("ours", PODS - PODS // 4)
+    await space.add_nodes(*names("full", MANY_PODS // CPUS))
+    theirs, ours = names("theirs", MANY_PODS // 4), names("ours", MANY_PODS - MANY_PODS // 4)
     await space.add_pods(theirs, scheduler=DEFAULT)
     await space.until(lambda: len(space.nodes) == len(theirs))
     await space.add_pods(ours)
-    await space.until(lambda: len(space.nodes) == PODS)
+    await space.until(lambda: len(space.nodes) == MANY_PODS)
     assert space.overcommitted() == {}
     await space.until(lambda: all(each.status.phase == "Running" for each in space.pods.values()))
 
@@ -58,7 +70,7 @@ async def test_pods_fill_the_room_that_kube_scheduler_leaves(space: PodSpace) ->
 async def test_unschedulable_pod_has_the_condition_and_event_of_kube_scheduler(space: PodSpace) -> None:
     await space.add_nodes("small-0", "small-1")
     for name, scheduler in (("theirs", DEFAULT), ("ours", FAIRWAY)):
-        await space.add_pods([name], scheduler=scheduler, cpu="5")
+        await space.add_pods([name], scheduler=scheduler, cpu=TOO_MUCH)
     theirs, ours = [(await space.events(name, "FailedScheduling"))[0] for name in ("theirs", "ours")]
     assert {key: value for key, value in ours.items() if key not in OWN} == {
         key: value for key, value in theirs.items() if key not in OWN
@@ -97,7 +109,7 @@ async def test_gang_waits_for_room_and_starts_together(space: PodSpace) -> None:
     path = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{space.name}/podgroups"
     await space.client.request("POST", path, body=group)
     labels = {"scheduling.x-k8s.io/pod-group": "gang"}
-    await space.add_pods(names("gang", 3), cpu="2", scheduler=GANGS, labels=labels)
+    await space.add_pods(names("gang", 3), cpu=HALF, scheduler=GANGS, labels=labels)
     await space.until(lambda: any(each.status.conditions for each in space.pods.values()))
     assert space.nodes == {}
     await space.add_nodes("gang-1")
@@ -116,12 +128,12 @@ async def test_preemption_spares_pods_with_a_disruption_budget(space: PodSpace) 
     priority = {"metadata": {"name": "urgent"}, "value": 1000}
     await space.client.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body=priority)
     await space.add_nodes("protected-0")
-    await space.add_pods(names("protected", 2), cpu="2", labels={"app": "protected"})
+    await space.add_pods(names("protected", 2), cpu=HALF, labels={"app": "protected"})
     await space.until(lambda: len(space.nodes) == 2)
     await space.add_nodes("exposed-0")
-    await space.add_pods(names("exposed", 2), cpu="2", labels={"app": "exposed"})
+    await space.add_pods(names("exposed", 2), cpu=HALF, labels={"app": "exposed"})
     await space.until(lambda: len(space.nodes) == 4)
-    await space.add_pods(["urgent"], cpu="4", priority="urgent")
+    await space.add_pods(["urgent"], cpu=ALL, priority="urgent")
     await space.until(lambda: "urgent" in space.nodes)
     assert space.nodes == {"urgent": "exposed-0", "protected-0": "protected-0", "protected-1": "protected-0"}
     assert not any(each.terminating for each in space.pods.values())
@@ -130,10 +142,10 @@ async def test_preemption_spares_pods_with_a_disruption_budget(space: PodSpace) 
 
 
 async def test_killed_scheduler_continues_after_its_restart(cluster: PodCluster, space: PodSpace) -> None:
-    await space.add_nodes(*names("crash", 16))
-    await space.add_pods(names("pod", 16 * CPUS))
+    await space.add_nodes(*names("crash", 8))
+    await space.add_pods(names("pod", 8 * CPUS))
     await space.until(lambda: bool(space.nodes))
     os.kill(cluster.fairway.pid, signal.SIGKILL)
     await cluster.fairway.restart(grace=0)
-    await space.until(lambda: len(space.nodes) == 16 * CPUS)
+    await space.until(lambda: len(space.nodes) == 8 * CPUS)
     assert space.overcommitted() == {}
