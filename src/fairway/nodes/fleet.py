@@ -66,6 +66,21 @@ class NodeFleet(Table[Node]):
             self._load({node.metadata.name: node for node in nodes})
             self._matching.clear()
 
+    def load_others(
+        self,
+        *,
+        namespaces: Mapping[str, Mapping[str, str]],
+        claims: Iterable[PersistentVolumeClaim] = (),
+        volumes: Iterable[PersistentVolume] = (),
+        budgets: Iterable[PodDisruptionBudget] = (),
+    ) -> None:
+        """Set what the fleet has beside nodes and pods. Upserts copy all objects of a kind, for earlier snapshots."""
+        self._namespaces = {name: dict(labels) for name, labels in namespaces.items()}
+        self._claims = {(each.metadata.namespace, each.metadata.name): each for each in claims}
+        self._volumes = {each.metadata.name: each for each in volumes}
+        self._budgets = {(each.metadata.namespace, each.metadata.name): each for each in budgets}
+        self._record(Change((), {NAMESPACES: ANY, VOLUMES: ANY}))
+
     def upsert_node(self, node: Node) -> Change:
         return self._put(node.metadata.name, node)
 

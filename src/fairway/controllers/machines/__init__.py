@@ -2,7 +2,8 @@
 
 Data flow: informers (``controller``) feed a ``NodeFleet`` and the queue of a ``SchedulingLoop`` (``pod_scheduling``). A
 decision is bound by one request (``binding``). What users see of it are events and the condition PodScheduled
-(``pod_status``, worded by ``diagnosis``). ``hub_access`` has all requests to the hub, ``kinds`` the watched kinds.
+(``pod_status``, worded by ``diagnosis``). ``preemption`` evicts pods for others, ``gangs`` lets groups start
+together, ``pod_metrics`` counts. ``hub_access`` has all requests to the hub, ``kinds`` the watched kinds.
 
 On hubs with virtual machines, the same informers feed the state of machines (``virtual_machines``), which reads them
 as ``machine_objects`` does. It grants growth to agents, which ask over TLS (``permit_server``, ``agent_access``,

@@ -194,14 +194,12 @@ class MachinesController(Reconciler):
             fleet=fleet,
             extension=None if machines is None else Extension(room=machines, points=EXTENDED_POINTS),
         )
-        for namespace in self._namespaces.store.values():
-            pods.fleet.upsert_namespace(namespace.metadata.name, namespace.metadata.labels)
-        for claim in self._claims.store.values():
-            pods.fleet.upsert_claim(claim)
-        for volume in self._volumes.store.values():
-            pods.fleet.upsert_volume(volume)
-        for budget in self._budgets.store.values():
-            pods.fleet.upsert_budget(budget)
+        pods.fleet.load_others(
+            namespaces={each.metadata.name: each.metadata.labels for each in self._namespaces.store.values()},
+            claims=self._claims.store.values(),
+            volumes=self._volumes.store.values(),
+            budgets=self._budgets.store.values(),
+        )
         for group in () if self._groups is None else self._groups.store.values():
             pods.upsert_group(group)
         pods.load(self._nodes.store.values(), self._pods.store.values())
