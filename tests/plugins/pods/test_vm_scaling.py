@@ -70,9 +70,14 @@ class FakeRoom:
     targets: Mapping[str, str] = field(default_factory=dict)
     """The node that each target pod must not go to."""
     assumed: dict[WorkloadKey, HostKey] = field(default_factory=dict)
+    unknown: str = ""
+    """A pod whose virtual machine is not known yet."""
 
     def amounts_of(self, info: PodInfo, /) -> ResourceList:
         return self.sizes.get(info.pod.metadata.name, info.template.requests)
+
+    def objection(self, info: PodInfo, /) -> str | None:
+        return "unknown" if info.pod.metadata.name == self.unknown else None
 
     def is_target(self, _namespace: str, name: str, /) -> bool:
         return name in self.targets
@@ -168,6 +173,13 @@ def test_pod_of_a_machine_counts_with_the_size_of_the_machine() -> None:
     harness = Harness({"n1": 4, "n2": 8})
     harness.room.sizes["runner"] = size(6)
     assert harness.run(with_uid(pod("runner", cpu="100m"))).selected == ["n2"]
+
+
+def test_pod_whose_machine_is_not_known_yet_is_rejected_everywhere() -> None:
+    harness = Harness({"n1": 4})
+    harness.room.unknown = "runner"
+    assert harness.run(with_uid(pod("runner"))).selected == []
+    assert harness.reasons(with_uid(pod("runner")), "n1") == ("unknown",)
 
 
 def test_node_that_the_ledger_does_not_know_is_rejected() -> None:

@@ -21,6 +21,7 @@ from fairway.nodes.pod_template import template_of
 log: Final = logging.getLogger(__name__)
 
 MACHINE_KIND: Final = "VirtualMachine"
+NO_MACHINE: Final = "the VirtualMachine of the pod is not known yet"
 UNREADABLE_RECORD: Final = "ignoring VirtualMachineMigration %s/%s: %s"
 
 K = TypeVar("K", bound=Hashable)
@@ -102,6 +103,14 @@ class MachineObjects:
             return None
         owners = [each for each in pod.metadata.ownerReferences if each.kind == MACHINE_KIND]
         return vm if all(each.uid == vm.metadata.uid for each in owners) else None
+
+    def lacks_machine(self, pod: Pod) -> bool:
+        """Return whether a pod belongs to a VirtualMachine that is not observed yet, or exists no longer."""
+        owned = any(
+            each.apiVersion.partition("/")[0] == NEON_GROUP and each.kind in (MACHINE_KIND, MIGRATION_KIND)
+            for each in pod.metadata.ownerReferences
+        )
+        return owned and self.machine_of_pod(pod) is None
 
     def observed(self, pod: Pod) -> MachineObserved | None:
         """Return what the machines' state is to know about a pod; None if it uses no node that exists."""

@@ -19,7 +19,13 @@ from fairway.api.pod import Pod
 from fairway.api.virtual_machine import VirtualMachine, VirtualMachineMigration
 from fairway.controllers.leadership import Leadership
 from fairway.controllers.machines.machine_lanes import MIGRATION, Written
-from fairway.controllers.machines.machine_objects import MachineObjects, ObjectKey, host_of, key_of
+from fairway.controllers.machines.machine_objects import (
+    NO_MACHINE,
+    MachineObjects,
+    ObjectKey,
+    host_of,
+    key_of,
+)
 from fairway.controllers.machines.machine_oracle import MachineOracle, Preview
 from fairway.controllers.machines.machine_reports import MachineReports
 from fairway.controllers.machines.machine_steps import MachineSteps
@@ -34,6 +40,7 @@ from fairway.fleet.column import Key as ColumnKey
 from fairway.fleet.direction import Direction
 from fairway.fleet.instant import SECOND, Micros, to_micros
 from fairway.fleet.journal import Change
+from fairway.fleet.resources import grantable
 from fairway.kube import (
     SYSTEM_CLOCK,
     Added,
@@ -76,6 +83,7 @@ OBJECT_DELETED: Final = "the VirtualMachineMigration was deleted"
 STRAY: Final = "deleting VirtualMachineMigration %s/%s: a former leader created it"
 REBUILDING: Final = "unexpected error; rebuilding the state of machines from the hub"
 ROOM: Final = "room of virtual machines"
+MACHINE_OBSERVED: Final = "VirtualMachine observed"
 
 EXTENDED_POINTS: Final[Mapping[str, tuple[Enabled, ...]]] = {
     **dict.fromkeys(("PreFilter", "Filter", "PreScore", "Reserve"), (Enabled(NAME),)),
@@ -241,14 +249,11 @@ class VirtualMachines:
         self.state = self._rebuild()
         for key, host in self._assumed.items():
             if key not in self.state.permits.machines and host in self.state.ledger.hosts():
-                self.state.handle(events.PodAssumed(key, host, self._requests_of(key)), now=self._now())
+                pod = self.objects.pods.get((key.namespace, key.name))
+                amounts = {} if pod is None else self._amounts(pod)
+                self.state.handle(events.PodAssumed(key, host, amounts), now=self._now())
         if self._loaded:
-            for each in self.state.handle(events.Loaded(), now=self._now()):
-                self._perform(each)
-
-    def _requests_of(self, key: WorkloadKey) -> ResourceList:
-        pod = self.objects.pods.get((key.namespace, key.name))
-        return {} if pod is None else self._amounts(pod)
+            self._handle(events.Loaded())
 
     def _report_room(self) -> None:
         """Wake the pods that wait for room which has appeared."""
@@ -340,9 +345,13 @@ class VirtualMachines:
 
     def _observe_machine(self, vm: ObjectKey | None) -> None:
         if vm is not None:
-            for pod in self.objects.pods_of(vm):
+            pods = self.objects.pods_of(vm)
+            for pod in pods:
                 self._observe_pod(pod)
             self._observe_migrations(vm)
+            if any(not pod.spec.nodeName for pod in pods):
+                columns = {grantable(each): Direction.UP for each in self._settings.resources}
+                self._wake(QueueEvent(label=MACHINE_OBSERVED, columns=columns))
 
     def _observe_migrations(self, vm: ObjectKey | None) -> None:
         for each in list(self.state.migrations.records.values()):
@@ -444,6 +453,11 @@ class VirtualMachines:
         approved = machine.using if demand is None else demand.approved
         size = {name: max(amount, approved.get(name, 0)) for name, amount in machine.using.items()}
         return charge(size, machine.factors)
+
+    def objection(self, info: PodInfo, /) -> str | None:
+        meta = info.pod.metadata
+        pod = self.objects.pods.get((meta.namespace, meta.name))
+        return NO_MACHINE if pod is not None and self.objects.lacks_machine(pod) else None
 
     def is_target(self, namespace: str, name: str, /) -> bool:
         return self.state.migrations.of_target(namespace, name) is not None

@@ -55,6 +55,9 @@ class MachineRoom(Protocol):
     def amounts_of(self, info: PodInfo, /) -> ResourceList:
         """Return what a pod counts on a node: the size of its virtual machine, or its requests."""
 
+    def objection(self, info: PodInfo, /) -> str | None:
+        """Return why a pod cannot be placed on any node now; None if it can."""
+
     def is_target(self, namespace: str, name: str, /) -> bool:
         """Return whether the pod is the target of a migration."""
 
@@ -132,6 +135,9 @@ class VirtualMachineAutoscaling(Timeless):
         if room is None:
             return OK
         info = info_of_workload(context.workload)
+        objection = room.objection(info)
+        if objection is not None:
+            return Status(Code.UNSCHEDULABLE, (objection,), plugin=NAME)
         node = nodes_of(context).host(row)
         host = HostKey(node.metadata.name, node.metadata.uid)
         rejection = room.target_rejection(info.pod.metadata.namespace, info.pod.metadata.name, host)
@@ -155,6 +161,8 @@ class VirtualMachineAutoscaling(Timeless):
             return OK, candidates
         info, snapshot = info_of_workload(context.workload), context.snapshot
         meta = info.pod.metadata
+        if self._room.objection(info) is not None:
+            return OK, snapshot.none()
         passed = candidates
         if self._room.is_target(meta.namespace, meta.name):
             # Rare, and each node has its own answer.
@@ -317,7 +325,7 @@ class VirtualMachineAutoscaling(Timeless):
             return ()
         info = info_of_workload(workload)
         key = _key(info)
-        if self._room.is_target(key.namespace, key.name):
+        if self._room.is_target(key.namespace, key.name) or self._room.objection(info) is not None:
             return None
         kept = self._room.ledger.earmarked_for(key)
         rooms = frozenset((host, frozenset(room.items())) for host, room in kept.items())

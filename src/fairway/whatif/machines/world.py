@@ -12,7 +12,7 @@ from fairway.api.pod import Pod
 from fairway.api.pod_disruption_budget import PodDisruptionBudget
 from fairway.api.virtual_machine import VirtualMachine, VirtualMachineMigration
 from fairway.controllers.kinds import Namespace
-from fairway.controllers.machines.machine_objects import MachineObjects
+from fairway.controllers.machines.machine_objects import NO_MACHINE, MachineObjects
 from fairway.controllers.machines.virtual_machines import EXTENDED_POINTS
 from fairway.engine import cycle
 from fairway.engine.ledger import Ledger, LedgerColumns
@@ -147,6 +147,9 @@ class ObservedRoom:
         approved = machine.using if demand is None else demand.approved
         size = {name: max(amount, approved.get(name, 0)) for name, amount in machine.using.items()}
         return charge(size, machine.factors)
+
+    def objection(self, info: PodInfo, /) -> str | None:
+        return NO_MACHINE if self._objects.lacks_machine(info.pod) else None
 
     def is_target(self, namespace: str, name: str, /) -> bool:
         return self._state.migrations.of_target(namespace, name) is not None
