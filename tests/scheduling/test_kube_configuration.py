@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from fairway.cli.main import run
+from fairway.controllers import manager
 from fairway.engine.profile import Enabled
 from fairway.engine.registry import Registry
 from fairway.nodes import NodeFleet
+from fairway.observe.meters import Meters
 from fairway.plugins.pods import pod_registry
 from fairway.plugins.pods.profile import default_spec
 from fairway.scheduling import (
@@ -161,6 +163,15 @@ def test_check_command_prints_plugins_and_notes(capsys: pytest.CaptureFixture[st
     shown = capsys.readouterr()
     assert re.search(r"^packing +Score +NodeResourcesFit +5$", shown.out, re.MULTILINE)
     assert "note: kube.yaml:10: percentageOfNodesToScore: has no effect" in shown.err
+
+
+def test_controllers_log_what_has_no_effect(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    manager._watch_plugins(loaded(PACKING), Meters())
+    assert (
+        "scheduler.yaml:10: percentageOfNodesToScore: has no effect: Fairway scores every node"
+        in caplog.messages
+    )
 
 
 def test_check_command_reports_each_problem_of_both_kinds_of_profiles_once(

@@ -272,7 +272,7 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 def _watch_plugins(scheduling: Scheduling, meters: Meters) -> None:
-    """Count the faults of plugins, and log those that begin a quarantine."""
+    """Count the faults of plugins, and log those that begin a quarantine, and what in the file has no effect."""
 
     def report(found: FaultReport) -> None:
         fault = found.fault
@@ -286,3 +286,5 @@ def _watch_plugins(scheduling: Scheduling, meters: Meters) -> None:
     scheduling.supervisor.measure = meters.plugin_call
     for broken in scheduling.broken:
         log.warning("%s", broken)
+    for note in scheduling.notes:
+        log.info("%s", note)
