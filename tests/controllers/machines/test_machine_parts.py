@@ -4,11 +4,15 @@ import asyncio
 import time
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
+from controllers.machines.machine_rig import machine_rig
+from controllers.machines.test_machine_story import scene
 from fairway.controllers.machines.machine_lanes import MachineLanes, lane_of
 from fairway.controllers.machines.machine_options import DIFFERENT, settings_of
+from fairway.controllers.machines.virtual_machines import REBUILDING
 from fairway.controllers.machines.waiting_agents import WaitingAgents
 from fairway.engine.workload import HostKey, WorkloadKey
 from fairway.kube import WorkQueue
@@ -142,3 +146,22 @@ def test_wrong_setting_in_a_file_is_reported_with_its_line(args: str, message: s
     (problem,) = refused.value.problems
     assert message in str(problem)
     assert problem.line in (5, 7), problem
+
+
+@pytest.mark.embedded
+async def test_unexpected_error_rebuilds_the_state_from_the_hub(
+    machine_hub: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with machine_rig(machine_hub) as rig:
+        await scene(rig)
+        async with rig.controlling():
+            await rig.ask("vm-a", 4)
+            broken = rig.state.state
+            monkeypatch.setattr(broken, "handle", Mock(side_effect=RuntimeError("broken")))
+            with pytest.raises(PermitError):
+                await rig.ask_once(rig.vm("vm-a").status.podName, 6)
+            assert rig.state.state is not broken
+            await rig.ask("vm-a", 6)
+            await rig.until(lambda: rig.approved("vm-a") == 6)
+            rig.check()
+    assert REBUILDING in caplog.messages

@@ -19,13 +19,13 @@ from fairway.controllers.kinds import NAMESPACES, Namespace
 from fairway.controllers.leadership import Leadership
 from fairway.controllers.machines.hub_access import PodAccess
 from fairway.controllers.machines.kinds import BUDGETS, CLAIMS, POD_GROUPS, VOLUMES
-from fairway.controllers.machines.machine_options import MachineOptions
+from fairway.controllers.machines.machine_options import EXTENDED_POINTS, MachineOptions
 from fairway.controllers.machines.machine_writer import MachineWriter
 from fairway.controllers.machines.pod_metrics import PodMetrics
 from fairway.controllers.machines.pod_scheduling import Extension, PodScheduling
 from fairway.controllers.machines.pod_status import PodReporter
 from fairway.controllers.machines.preemption import PREFIX
-from fairway.controllers.machines.virtual_machines import EXTENDED_POINTS, VirtualMachines
+from fairway.controllers.machines.virtual_machines import VirtualMachines
 from fairway.controllers.reconciler import Key, Reconciler
 from fairway.controllers.write_limiter import WriteLimiter
 from fairway.engine.queue import SchedulingQueue

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fairway.controllers.machines.permit_metrics import PermitMetrics
-from fairway.engine.profile import ProfileSpec
+from fairway.engine.profile import Enabled, ProfileSpec
 from fairway.kube import Recorder
 from fairway.machines.policy import PolicyError
 from fairway.machines.settings import MachineSettings, machine_settings
@@ -15,6 +15,12 @@ DIFFERENT: Final = (
     "profiles {first} and {second} have different arguments of {plugin}: write the same in each, because all pods "
     "share the nodes"
 )
+
+EXTENDED_POINTS: Final[Mapping[str, tuple[Enabled, ...]]] = {
+    **dict.fromkeys(("PreFilter", "Filter", "PreScore", "Reserve"), (Enabled(NAME),)),
+    "Score": (Enabled(NAME, 1),),
+}
+"""Where every profile of pods has the plugin VirtualMachineAutoscaling: a profile without it would give away room."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,8 @@ One object serves one leadership term. It begins with ``MachineState.rebuild`` f
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
@@ -34,7 +35,6 @@ from fairway.controllers.machines.permit_metrics import PermitMetrics
 from fairway.controllers.machines.waiting_agents import WaitingAgents
 from fairway.engine.dependencies import Event as QueueEvent
 from fairway.engine.ledger import Ledger, LedgerColumns, LedgerError
-from fairway.engine.profile import Enabled
 from fairway.engine.workload import HostKey, ResourceList, WorkloadKey
 from fairway.fleet.column import Key as ColumnKey
 from fairway.fleet.direction import Direction
@@ -56,7 +56,6 @@ from fairway.kube.resource import T
 from fairway.machines import events, instructions
 from fairway.machines.events import Event, Observation, Stage
 from fairway.machines.instructions import Instruction
-from fairway.machines.machine import Machine
 from fairway.machines.neonvm import RECORD, NeonVMMigrator, demand_of, machine_of
 from fairway.machines.permit_protocol import (
     STARTING,
@@ -70,7 +69,6 @@ from fairway.machines.size import charge
 from fairway.machines.state import NOMINATION, MachineState
 from fairway.nodes import NodeFleet
 from fairway.nodes.pod_template import PodInfo
-from fairway.plugins.pods.vm_scaling import NAME
 
 log: Final = logging.getLogger(__name__)
 
@@ -85,15 +83,9 @@ REBUILDING: Final = "unexpected error; rebuilding the state of machines from the
 ROOM: Final = "room of virtual machines"
 MACHINE_OBSERVED: Final = "VirtualMachine observed"
 
-EXTENDED_POINTS: Final[Mapping[str, tuple[Enabled, ...]]] = {
-    **dict.fromkeys(("PreFilter", "Filter", "PreScore", "Reserve"), (Enabled(NAME),)),
-    "Score": (Enabled(NAME, 1),),
-}
-"""Where every profile of pods has the plugin VirtualMachineAutoscaling: a profile without it would give away room."""
-
 
 class VirtualMachines:
-    """It is the ``MachineRoom`` of the plugin VirtualMachineAutoscaling, and the oracle of the planner."""
+    """It is the ``MachineRoom`` of the plugin VirtualMachineAutoscaling."""
 
     def __init__(
         self,
@@ -149,7 +141,7 @@ class VirtualMachines:
         state = MachineState.rebuild(
             epoch=EPOCH,
             policy=self._settings.policy,
-            oracle=self,
+            oracle=self._oracle,
             hosts=self.objects.capacities(),
             machines=self.objects.all_observed(),
             records=self.objects.records(),
@@ -226,16 +218,20 @@ class VirtualMachines:
             return
         self._sending = True
         try:
-            while self._events:
-                self._handle(self._events.popleft())
+            self._drain()
         except Exception:
             log.exception(REBUILDING)
             self._start_over()
+            self._drain()
         finally:
             self._sending = False
             self._oracle.forget()
             self._changed.set()
         self._report_room()
+
+    def _drain(self) -> None:
+        while self._events:
+            self._handle(self._events.popleft())
 
     def _handle(self, event: Event) -> None:
         for each in self.state.handle(event, now=self._now()):
@@ -251,9 +247,10 @@ class VirtualMachines:
             if key not in self.state.permits.machines and host in self.state.ledger.hosts():
                 pod = self.objects.pods.get((key.namespace, key.name))
                 amounts = {} if pod is None else self._amounts(pod)
-                self.state.handle(events.PodAssumed(key, host, amounts), now=self._now())
+                with suppress(LedgerError):  # its binding is under way, and will be observed
+                    self.state.handle(events.PodAssumed(key, host, amounts), now=self._now())
         if self._loaded:
-            self._handle(events.Loaded())
+            self._events.append(events.Loaded())
 
     def _report_room(self) -> None:
         """Wake the pods that wait for room which has appeared."""
@@ -484,9 +481,6 @@ class VirtualMachines:
         host = self._assumed.pop(key, None)
         if host is not None:
             self.send(events.PodForgotten(key, host))
-
-    def feasible(self, machine: Machine) -> Sequence[HostKey]:
-        return self._oracle.feasible(machine)
 
     def _now(self) -> Micros:
         return to_micros(self._clock.wall())

@@ -13,7 +13,7 @@ from fairway.api.pod_disruption_budget import PodDisruptionBudget
 from fairway.api.virtual_machine import VirtualMachine, VirtualMachineMigration
 from fairway.controllers.kinds import Namespace
 from fairway.controllers.machines.machine_objects import NO_MACHINE, MachineObjects
-from fairway.controllers.machines.virtual_machines import EXTENDED_POINTS
+from fairway.controllers.machines.machine_options import EXTENDED_POINTS
 from fairway.engine import cycle
 from fairway.engine.ledger import Ledger, LedgerColumns
 from fairway.engine.outcome import Outcome
