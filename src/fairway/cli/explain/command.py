@@ -282,9 +282,9 @@ def answer(
         return {**document(found, recorded=before), "queue": queue}
     shown = about_queue and (asked.everything or waits(found, before, queue))
     state = tuple(queue_lines(queue, name="/".join(key))) if shown else ()
-    told = reported(world, key) if live else ""
+    report = reported(world, key) if live else ""
     return "\n".join(
-        lines(found, everything=asked.everything, live=live, recorded=before, reported=told, queue=state)
+        lines(found, everything=asked.everything, live=live, recorded=before, reported=report, queue=state)
     )
 
 

@@ -1,4 +1,4 @@
-"""`fairway machines migrations`: which virtual machines move or moved, for whom, and how long each step took."""
+"""`fairway machines migrations`: the moves of virtual machines, their beneficiaries, and the time of each step."""
 
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -46,7 +46,7 @@ time since a migration was planned. Times are local.
 @output_option
 @input_options
 def migrations(running: bool, vm: str, timeline: bool | None, output: OutputFormat, **inputs: Any) -> int:
-    """Show the migrations of virtual machines: their steps, reasons, bytes, and whom they make room for."""
+    """Show the migrations of virtual machines: their steps, reasons, bytes, and the machines that get the room."""
     from fairway.cli.machines import tables
     from fairway.cli.machines.objects import STORIES, read_objects
     from fairway.fleet.instant import to_micros

@@ -42,7 +42,7 @@ REMEMBERED: Final = 1024
 
 
 class AgentRefused(Exception):
-    """A request of somebody who is no agent."""
+    """A request whose sender is not an agent."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)

@@ -4,7 +4,7 @@ One term serves one leadership: its fleet and its queue begin with what the hub 
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -31,7 +31,7 @@ from fairway.controllers.write_limiter import WriteLimiter
 from fairway.engine.queue import SchedulingQueue
 from fairway.kube import SYSTEM_CLOCK, Added, Batch, Client, Clock, Deleted, Informer, Recorder, Updated
 from fairway.kube.fence import Lost
-from fairway.kube.resource import NODES, PODS, VIRTUAL_MACHINE_MIGRATIONS, VIRTUAL_MACHINES
+from fairway.kube.resource import NODES, PODS, VIRTUAL_MACHINE_MIGRATIONS, VIRTUAL_MACHINES, T
 from fairway.machines.permit_protocol import UNAVAILABLE, Permit, PermitError, PermitRequest
 from fairway.machines.state import MachineState
 from fairway.nodes import NodeFleet
@@ -112,13 +112,13 @@ class MachinesController(Reconciler):
             self._migrations = informers.of(VIRTUAL_MACHINE_MIGRATIONS)
         if self._has_groups:
             self._groups = informers.of(POD_GROUPS)
-            self._groups.subscribe(self._groups_changed)
-        self._nodes.subscribe(self._nodes_changed)
+            self._follow(self._groups, PodScheduling.upsert_group, PodScheduling.delete_group)
+        self._follow(self._nodes, PodScheduling.upsert_node, PodScheduling.delete_node)
         self._pods.subscribe(self._pods_changed)
-        self._namespaces.subscribe(self._namespaces_changed)
-        self._claims.subscribe(self._claims_changed)
-        self._volumes.subscribe(self._volumes_changed)
-        self._budgets.subscribe(self._budgets_changed)
+        self._follow(self._namespaces, PodScheduling.upsert_namespace, PodScheduling.delete_namespace)
+        self._follow(self._claims, PodScheduling.upsert_claim, PodScheduling.delete_claim)
+        self._follow(self._volumes, PodScheduling.upsert_volume, PodScheduling.delete_volume)
+        self._follow(self._budgets, PodScheduling.upsert_budget, PodScheduling.delete_budget)
 
     def keys(self) -> Iterable[Key]:
         return ()
@@ -231,16 +231,26 @@ class MachinesController(Reconciler):
 
     # Observations
 
-    def _nodes_changed(self, batch: Batch[Node]) -> None:
-        if self._term is None:
-            return
-        pods = self._term.pods
-        for change in batch.changes:
-            match change:
-                case Added(new) | Updated(_, new):
-                    pods.upsert_node(new)
-                case Deleted(old):
-                    pods.delete_node(old)
+    def _follow(
+        self,
+        informer: Informer[T],
+        upsert: Callable[[PodScheduling, T], None],
+        delete: Callable[[PodScheduling, T], None],
+    ) -> None:
+        """Report changed objects to the scheduling of the term."""
+
+        def changed(batch: Batch[T]) -> None:
+            if self._term is None:
+                return
+            pods = self._term.pods
+            for change in batch.changes:
+                match change:
+                    case Added(new) | Updated(_, new):
+                        upsert(pods, new)
+                    case Deleted(old):
+                        delete(pods, old)
+
+        informer.subscribe(changed)
 
     def _pods_changed(self, batch: Batch[Pod]) -> None:
         if self._term is None:
@@ -256,62 +266,3 @@ class MachinesController(Reconciler):
                     pods.upsert_pod(new)
                 case Deleted(old):
                     pods.delete_pod(old)
-
-    def _namespaces_changed(self, batch: Batch[Namespace]) -> None:
-        if self._term is None:
-            return
-        pods = self._term.pods
-        for change in batch.changes:
-            match change:
-                case Added(new) | Updated(_, new):
-                    name, labels = new.metadata.name, new.metadata.labels
-                    pods.changed(pods.fleet.upsert_namespace(name, labels), "namespace updated")
-                case Deleted(old):
-                    pods.changed(pods.fleet.delete_namespace(old.metadata.name), "namespace deleted")
-
-    def _claims_changed(self, batch: Batch[PersistentVolumeClaim]) -> None:
-        if self._term is None:
-            return
-        pods = self._term.pods
-        for change in batch.changes:
-            match change:
-                case Added(new) | Updated(_, new):
-                    pods.changed(pods.fleet.upsert_claim(new), "PersistentVolumeClaim updated")
-                case Deleted(old):
-                    meta = old.metadata
-                    pods.changed(
-                        pods.fleet.delete_claim(meta.namespace, meta.name), "PersistentVolumeClaim deleted"
-                    )
-
-    def _volumes_changed(self, batch: Batch[PersistentVolume]) -> None:
-        if self._term is None:
-            return
-        pods = self._term.pods
-        for change in batch.changes:
-            match change:
-                case Added(new) | Updated(_, new):
-                    pods.changed(pods.fleet.upsert_volume(new), "PersistentVolume updated")
-                case Deleted(old):
-                    pods.changed(pods.fleet.delete_volume(old.metadata.name), "PersistentVolume deleted")
-
-    def _groups_changed(self, batch: Batch[PodGroup]) -> None:
-        if self._term is None:
-            return
-        pods = self._term.pods
-        for change in batch.changes:
-            match change:
-                case Added(new) | Updated(_, new):
-                    pods.upsert_group(new)
-                case Deleted(old):
-                    pods.delete_group(old)
-
-    def _budgets_changed(self, batch: Batch[PodDisruptionBudget]) -> None:
-        if self._term is None:
-            return
-        fleet = self._term.pods.fleet
-        for change in batch.changes:
-            match change:
-                case Added(new) | Updated(_, new):
-                    fleet.upsert_budget(new)
-                case Deleted(old):
-                    fleet.delete_budget(old.metadata.namespace, old.metadata.name)

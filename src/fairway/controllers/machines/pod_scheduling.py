@@ -11,8 +11,11 @@ from typing import Any, Final
 from msgspec import structs
 
 from fairway.api.node import Node
+from fairway.api.persistent_volume import PersistentVolume, PersistentVolumeClaim
 from fairway.api.pod import Pod, PodStatus
+from fairway.api.pod_disruption_budget import PodDisruptionBudget
 from fairway.api.pod_group import PodGroup
+from fairway.controllers.kinds import Namespace
 from fairway.controllers.leadership import Leadership
 from fairway.controllers.machines.binding import DefaultBinder
 from fairway.controllers.machines.diagnosis import commit_error, fit_error
@@ -87,7 +90,7 @@ class PodScheduling:
             recorders=recorders,
             metrics=metrics,
             wake=wake,
-            changed=self.changed,
+            changed=self._changed,
             clock=clock,
         )
         profiles = self._profiles(scheduling, extension or Extension())
@@ -145,13 +148,13 @@ class PodScheduling:
             self.upsert_pod(pod)
 
     def upsert_node(self, node: Node) -> None:
-        self.changed(self.fleet.upsert_node(node), "node updated")
+        self._changed(self.fleet.upsert_node(node), "node updated")
 
     def delete_node(self, node: Node) -> None:
         """Delete a node. One that is recreated under the same name has another uid."""
         change = self.fleet.delete_node(node.metadata.name)
         self.loop.remove_host(host_key(node))
-        self.changed(change, "node deleted")
+        self._changed(change, "node deleted")
 
     def upsert_pod(self, pod: Pod, old: Pod | None = None) -> None:
         """Add or update a pod; ``old`` is its last version."""
@@ -166,7 +169,7 @@ class PodScheduling:
                 self._assume.observed(key)
                 self._wake(self._gangs.upsert_pod(pod))
                 self.loop.observed(key, (self._host_named(node),))
-            self.changed(change, "pod updated")
+            self._changed(change, "pod updated")
         elif ours:
             if pod.terminating or pod.finished:
                 self._nominate(pod, "")
@@ -191,7 +194,7 @@ class PodScheduling:
         self._nominate(pod, "")
         if pod.spec.schedulerName in self._names:
             self._forget(pod)
-        self.changed(self.fleet.delete_pod(pod.metadata.namespace, pod.metadata.name), "pod deleted")
+        self._changed(self.fleet.delete_pod(pod.metadata.namespace, pod.metadata.name), "pod deleted")
 
     def reset_pod(self, pod: Pod) -> None:
         """Take a pod back that has lost its node, which only a restored backup of the hub does."""
@@ -204,7 +207,33 @@ class PodScheduling:
     def delete_group(self, group: PodGroup) -> None:
         self._wake(self._gangs.delete_group(group))
 
-    def changed(self, change: Change, label: str) -> None:
+    def upsert_namespace(self, namespace: Namespace) -> None:
+        change = self.fleet.upsert_namespace(namespace.metadata.name, namespace.metadata.labels)
+        self._changed(change, "namespace updated")
+
+    def delete_namespace(self, namespace: Namespace) -> None:
+        self._changed(self.fleet.delete_namespace(namespace.metadata.name), "namespace deleted")
+
+    def upsert_claim(self, claim: PersistentVolumeClaim) -> None:
+        self._changed(self.fleet.upsert_claim(claim), "PersistentVolumeClaim updated")
+
+    def delete_claim(self, claim: PersistentVolumeClaim) -> None:
+        change = self.fleet.delete_claim(claim.metadata.namespace, claim.metadata.name)
+        self._changed(change, "PersistentVolumeClaim deleted")
+
+    def upsert_volume(self, volume: PersistentVolume) -> None:
+        self._changed(self.fleet.upsert_volume(volume), "PersistentVolume updated")
+
+    def delete_volume(self, volume: PersistentVolume) -> None:
+        self._changed(self.fleet.delete_volume(volume.metadata.name), "PersistentVolume deleted")
+
+    def upsert_budget(self, budget: PodDisruptionBudget) -> None:
+        self.fleet.upsert_budget(budget)
+
+    def delete_budget(self, budget: PodDisruptionBudget) -> None:
+        self.fleet.delete_budget(budget.metadata.namespace, budget.metadata.name)
+
+    def _changed(self, change: Change, label: str) -> None:
         """Wake the pods that a change of the fleet concerns."""
         if change.columns or change.added:
             self._wake(event_of(change, label=label))
@@ -215,7 +244,7 @@ class PodScheduling:
 
     def _nominate(self, pod: Pod, node: str) -> None:
         if node or self.fleet.nominations:
-            self.changed(self.fleet.nominate(pod, node), "pod nominated")
+            self._changed(self.fleet.nominate(pod, node), "pod nominated")
 
     def _forget(self, pod: Pod) -> None:
         key = key_of(pod)
