@@ -117,12 +117,13 @@ def test_score_of_a_filtered_cluster_wakes_no_placement() -> None:
     made = Simulation()
     made.hub.put(MANAGED_CLUSTERS, builders.cluster("a", labels={"env": "prod"}))
     made.hub.put(MANAGED_CLUSTERS, builders.cluster("b"))
+    made.hub.put(MANAGED_CLUSTERS, builders.cluster("c", labels={"env": "prod"}))
     spec = PlacementSpec(numberOfClusters=1, predicates=(in_prod,), prioritizerPolicy=BY_CPU)
     made.hub.put(PLACEMENTS, builders.placement("p", spec=spec))
     made.come_to_rest()
     assert not change(made, ADD_ON_PLACEMENT_SCORES, builders.score("b", {"cpu": 90}))
-    assert not change(made, ADD_ON_PLACEMENT_SCORES, builders.score("a", {"mem": 90}))
-    assert change(made, ADD_ON_PLACEMENT_SCORES, builders.score("a", {"cpu": 90}))
+    assert not change(made, ADD_ON_PLACEMENT_SCORES, builders.score("c", {"mem": 90}))
+    assert change(made, ADD_ON_PLACEMENT_SCORES, builders.score("c", {"cpu": 90}))
 
 
 def test_foreign_decisions_wake_no_placement() -> None:
