@@ -88,6 +88,28 @@ def test_pod_of_a_migration_counts_as_moved_when_it_was_created() -> None:
     assert neonvm.machine_of(vm(), owned, HOSTS["n1"]).moved == 9_000_000
 
 
+@pytest.mark.parametrize(
+    ("annotation", "moved"),
+    [("1970-01-01T00:00:20.5Z", 20_500_000), ("yesterday", None), ("1970-01-01T00:00:20", None), ("", None)],
+)
+def test_annotation_records_when_a_machine_moved_and_is_ignored_if_unreadable(
+    annotation: str, moved: int | None
+) -> None:
+    moved_vm = vm(annotations={neonvm.MOVED_AT: annotation})
+    assert neonvm.machine_of(moved_vm, pod("p"), HOSTS["n1"]).moved == moved
+
+
+def test_newer_of_annotation_and_owner_shows_when_a_machine_moved() -> None:
+    owned = pod(
+        "p",
+        creationTimestamp="1970-01-01T00:00:09Z",
+        ownerReferences=[{"kind": "VirtualMachineMigration", "name": "m"}],
+    )
+    for seconds, moved in (("08", 9_000_000), ("10", 10_000_000)):
+        moved_vm = vm(annotations={neonvm.MOVED_AT: f"1970-01-01T00:00:{seconds}Z"})
+        assert neonvm.machine_of(moved_vm, owned, HOSTS["n1"]).moved == moved
+
+
 def test_demand_is_read_from_annotations_and_ignored_if_unreadable() -> None:
     size = '{"vCPUs":"250m","mem":1073741824}'
     names = (REQUESTED, SCALING_UNIT, APPROVED)

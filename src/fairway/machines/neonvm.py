@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from fairway.api.annotation import QuantityText
+from fairway.api.lease import format_micro_time, parse_micro_time
 from fairway.api.meta import TRUE
 from fairway.api.pod import Pod
 from fairway.api.pod_requests import CPU, MEMORY, amount_of
@@ -27,7 +28,7 @@ from fairway.api.virtual_machine import (
     VirtualMachineMigration,
 )
 from fairway.engine.workload import HostKey, WorkloadKey
-from fairway.fleet.instant import Micros, to_micros
+from fairway.fleet.instant import Micros, from_micros, to_micros
 from fairway.machines.events import Observation, Stage
 from fairway.machines.instructions import WritePermit
 from fairway.machines.machine import Demand, Machine
@@ -41,6 +42,8 @@ RECORD: Final = "fairway.dev/migration"
 """Annotation of a migration: its record."""
 GENERATION: Final = "fairway.dev/request-generation"
 """Annotation of a VirtualMachine: counts the requests of its agent."""
+MOVED_AT: Final = "fairway.dev/moved-at"
+"""Annotation of a VirtualMachine: when its last migration ended, as RFC 3339."""
 MANAGER: Final = "fairway"
 
 VM_GONE: Final = "VirtualMachine {namespace}/{name} is gone"
@@ -68,7 +71,9 @@ def machine_of(vm: VirtualMachine, pod: Pod, host: HostKey, *, priority: int = 0
         factors=factors,
         priority=priority,
         created=created,
-        moved=created if owners else None,
+        moved=max(
+            (each for each in (moved_at(vm), created if owners else None) if each is not None), default=None
+        ),
         migratable=vm.metadata.labels.get(AUTO_MIGRATION_LABEL) == TRUE.lower()
         and vm.status.phase in ("", VM_RUNNING),
     )
@@ -103,6 +108,17 @@ def demand_of(vm: VirtualMachine) -> Demand | None:
         unit=unit,
         generation=int(generation) if generation.isascii() and generation.isdigit() else 0,
     )
+
+
+def moved_at(vm: VirtualMachine) -> Micros | None:
+    """Return when the last migration of a machine ended; None if that is not recorded, or unreadable."""
+    found = parse_micro_time(vm.metadata.annotations.get(MOVED_AT, ""))
+    return None if found is None else to_micros(found)
+
+
+def moved_patch(migration: Migration) -> dict[str, Any]:
+    """Return the merge patch of a VirtualMachine whose migration has ended."""
+    return {"metadata": {"annotations": {MOVED_AT: format_micro_time(from_micros(migration.since))}}}
 
 
 def permit_patch(write: WritePermit, vm: VirtualMachine) -> list[dict[str, Any]]:

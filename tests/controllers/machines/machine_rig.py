@@ -46,6 +46,7 @@ from fairway.kube import (
 from fairway.kube import load as load_kubeconfig
 from fairway.kube.events import Api
 from fairway.kube.resource import NODES, PODS, VIRTUAL_MACHINE_MIGRATIONS, VIRTUAL_MACHINES
+from fairway.machines.machine import Machine
 from fairway.machines.migration import Migration
 from fairway.machines.neonvm import record_of
 from fairway.machines.permit_protocol import Permit, PermitError, decode_request, decode_size
@@ -269,6 +270,11 @@ class MachineRig:
         assert self.controller._term is not None
         found = self.controller._term.machines
         assert found is not None
+        return found
+
+    def machine(self, vm: str) -> Machine:
+        """Return a machine as the controller knows it."""
+        (found,) = (each for each in self.state.state.permits.machines.values() if each.vm == vm)
         return found
 
     def account(self, node: str) -> HostAccount:

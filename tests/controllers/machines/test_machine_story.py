@@ -11,7 +11,7 @@ from controllers.machines.machine_rig import HIGH, MachineRig, machine_rig
 from fairway.machines.events import PermitConflict, PermitWritten
 from fairway.machines.instructions import WritePermit
 from fairway.machines.machine import Demand
-from fairway.machines.neonvm import migration_object
+from fairway.machines.neonvm import migration_object, moved_at
 from fairway.machines.permit_protocol import PermitError
 from fairway.whatif.simulation.machines.neonvm import Step
 
@@ -61,8 +61,21 @@ async def test_machine_that_moved_stays_for_the_cooldown_after_its_migration_is_
             # Once it has placed a later pod, the controller has seen the earlier change, too.
             await rig.add_pod("later", 1)
             await rig.until(lambda: rig.scheduled("later"))
-            (machine,) = (each for each in rig.state.state.permits.machines.values() if each.vm == "vm-b")
-            assert machine.moved is not None
+            assert rig.machine("vm-b").moved is not None
+
+
+async def test_new_leader_keeps_the_cooldown_of_a_machine_that_moved(machine_hub: Path) -> None:
+    async with machine_rig(machine_hub) as rig:
+        await scene(rig)
+        async with rig.controlling():
+            await rig.ask("vm-a", 6)
+            await rig.until(lambda: not rig.migrations.store and rig.node_of("vm-b") == "n2")
+            await rig.until(lambda: [each.kind for each in rig.owners("vm-b")] == ["VirtualMachine"])
+        async with rig.controlling():
+            await rig.until(lambda: rig.machine("vm-b"))
+            assert rig.machine("vm-b").moved == moved_at(rig.vm("vm-b"))
+            assert rig.machine("vm-b").moved is not None
+            assert rig.machine("vm-a").moved is None
 
 
 @pytest.mark.both_hubs

@@ -15,8 +15,9 @@ from fairway.kube.log_throttle import retry_level
 from fairway.kube.resource import Resource
 from fairway.machines import events, instructions
 from fairway.machines.events import Event
-from fairway.machines.migration import Migration
+from fairway.machines.migration import Migration, Phase
 from fairway.machines.migrator import Migrator
+from fairway.machines.neonvm import moved_at
 from fairway.machines.state import MachineState
 
 log: Final = logging.getLogger(__name__)
@@ -90,7 +91,7 @@ class MachineSteps:
             case instructions.WriteRecord(migration):
                 await self._write_record(migration)
             case instructions.DeleteRecord(migration):
-                await self._writer.delete_record(migration)
+                await self._delete_record(migration)
             case instructions.Prepare(migration):
                 await perform(migrator.prepare(migration), self._kinds)
             case instructions.Transfer(migration):
@@ -130,3 +131,12 @@ class MachineSteps:
         if written is not None:
             self._migrations.observe(written)
         self._send(events.RecordWritten(migration.id, migration.revision))
+
+    async def _delete_record(self, migration: Migration) -> None:
+        """Delete the object of a migration that ended. The time of a move is written first: a new leader needs it."""
+        vm = self._machines.get(migration.vm, namespace=migration.source.namespace)
+        if migration.phase is Phase.CLEANED and vm is not None and (moved_at(vm) or 0) < migration.since:
+            written = await self._writer.record_move(migration, vm)
+            if written is not None:
+                self._machines.observe(written)
+        await self._writer.delete_record(migration)

@@ -33,6 +33,7 @@ from fairway.machines.neonvm import (
     RECORD,
     demand_of,
     migration_object,
+    moved_patch,
     permit_patch,
     record_of,
     size_of,
@@ -145,6 +146,22 @@ class MachineWriter:
         if migration.phase is Phase.PLANNED and not _is_same(known, migration):
             raise Conflict(NAME_TAKEN.format(id=migration.id), code=409, reason="Conflict")
         return known
+
+    async def record_move(self, migration: Migration, vm: VirtualMachine) -> VirtualMachine | None:
+        """Write to the VirtualMachine when its migration ended. Return it; None if it exists no longer."""
+        meta = vm.metadata
+        try:
+            with self._counted(self._machines, "patch"):
+                return await self._client.patch(
+                    self._machines,
+                    meta.name,
+                    moved_patch(migration),
+                    kind=Patch.MERGE,
+                    namespace=meta.namespace,
+                    field_manager=MANAGER,
+                )
+        except NotFound:
+            return None
 
     async def delete_record(self, migration: Migration) -> None:
         await self._delete(self._migrations, migration.source.namespace, migration.id)

@@ -315,9 +315,9 @@ class VirtualMachines:
             return  # the VirtualMachine is gone, and its pod still uses the room
         assumed = self._assumed.pop(key, None)
         machine = found.machine
-        if known is not None and machine.moved is None:
-            # Only its VirtualMachineMigration, which is deleted when it ends, shows that a machine has moved.
-            machine = replace(machine, moved=known.moved)
+        if known is not None and known.moved is not None:
+            # The annotation is written at the end of the migration, after the pod has got another owner.
+            machine = replace(machine, moved=max(known.moved, machine.moved or 0))
         if known != machine:
             self.send(replace(found, machine=machine))
         if assumed is not None and assumed != machine.host:
