@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from controllers.machines.agents import (
@@ -24,6 +25,9 @@ from controllers.serving.asking import LOOPBACK, ask, connect, heard, parsed, re
 from fairway.controllers.machines import agent_access, permit_server
 from fairway.controllers.machines.permit_server import PermitServer, serving_permits
 from fairway.controllers.serving import Address, CertificateFiles
+from fairway.hub.authn.jwt import Key
+from fairway.hub.authn.service_account_tokens import ISSUER
+from fairway.hub.hub import PKI
 from fairway.kube import Client, load
 from fairway.machines import permit_protocol as protocol
 from fairway.machines.permit_protocol import Permit, PermitError, PermitRequest
@@ -134,6 +138,24 @@ async def test_missing_unknown_and_foreign_tokens_are_unauthorized(hub: HubAddre
             answer = await it.post(permit_request("vm", 3), bearer=bearer)
             assert (answer.code, answer.error) == (401, agent_access.UNKNOWN_TOKEN)
         assert it.scheduler.asked == []
+
+
+async def test_expired_token_is_unauthorized(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with hub_in_thread(folder=tmp_path, data=data, definitions=(), controllers=frozenset()) as hub:
+        async with served(hub) as it:
+            await create_agents(it.client, NODES)
+            key = Key.open(data / PKI, expected=True)
+            claims = key.verify(await token(it.client, node="n1"), issuers=frozenset({ISSUER}))
+            assert claims is not None
+            assert claims.iat is not None
+            valid, expired = (
+                key.sign(msgspec.structs.replace(claims, exp=claims.iat + seconds)) for seconds in (3600, -1)
+            )
+            assert (await it.post(permit_request("vm", 3), bearer=valid)).code == 200
+            answer = await it.post(permit_request("vm", 3), bearer=expired)
+            assert (answer.code, answer.error) == (401, agent_access.UNKNOWN_TOKEN)
+            assert len(it.scheduler.asked) == 1
 
 
 async def test_token_of_a_deleted_pod_is_unauthorized(hub: HubAddress) -> None:
