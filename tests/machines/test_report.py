@@ -60,6 +60,14 @@ def test_denied_machines_come_first_with_the_migrations_that_help_them() -> None
     assert (second.moving_to, second.phase, second.node) == ("n2", "Copying", "n1")
 
 
+def test_machines_are_sorted_by_the_value_of_the_numbers_in_their_names() -> None:
+    world = World()
+    for name in ("b", "10-12", "10", "10-3", "2-b", "2", "02", "1"):
+        world.add(name, 0)
+    found = [each.vm for each in machine_reports(world.state)]
+    assert found == ["vm-1", "vm-02", "vm-2", "vm-2-b", "vm-10", "vm-10-3", "vm-10-12", "vm-b"]
+
+
 def test_moved_machine_is_reported_on_its_target_node() -> None:
     world = asked()
     world.run()

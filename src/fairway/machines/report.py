@@ -1,7 +1,9 @@
 """Nodes and machines for readers: what is booked, kept, denied and moving, from the state of the machines."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Final
 
 from fairway.engine.ledger import HostAccount
 from fairway.engine.workload import HostKey, ResourceList
@@ -9,6 +11,8 @@ from fairway.machines.machine import Demand, Machine
 from fairway.machines.migration import Migration
 from fairway.machines.size import added, missing
 from fairway.machines.state import MachineState
+
+_NUMBERS: Final = re.compile(r"([0-9]+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,14 +82,27 @@ def node_reports(state: MachineState) -> list[NodeReport]:
 def machine_reports(state: MachineState) -> list[MachineReport]:
     """Return all virtual machines: those with denied demand first, then those that move, then by name.
 
-    The target of a migration is left out until it runs its machine.
+    Numbers in names are compared by value: vm-2 is before vm-10. The target of a migration is left out
+    until it runs its machine.
     """
     found = [
         _machine(state, machine)
         for machine in state.permits.machines.values()
         if machine.vm and state.permits.owners.get(machine.identity, machine.key) == machine.key
     ]
-    return sorted(found, key=lambda each: (not each.denied, not each.moving, each.namespace, each.vm))
+    return sorted(
+        found, key=lambda each: (not each.denied, not each.moving, each.namespace, _natural(each.vm))
+    )
+
+
+def _natural(name: str) -> tuple[list[tuple[int, str]], str]:
+    """Return a sort key that compares the numbers in names by value, however long they are."""
+    # Every second part is a number.
+    parts = [
+        (len(number := each.lstrip("0")), number) if index % 2 else (0, each)
+        for index, each in enumerate(_NUMBERS.split(name))
+    ]
+    return parts, name
 
 
 def _node(state: MachineState, host: HostKey) -> NodeReport:
