@@ -124,12 +124,19 @@ def place(
     """Decide placements with the clusters and scores of files or of a hub."""
     from fairway.cli.progress import tracked
     from fairway.fleet.instant import to_micros
+    from fairway.placement.debits import debits_of
     from fairway.whatif.names import UnknownNameError, find_placement
     from fairway.whatif.world import World
 
     profile = load_scheduling(scheduler_config).placement
     given = load_input(
-        files, max_file_size=max_file_size, verbose=verbose, with_hub=with_hub, hub=hub, expressions=True
+        files,
+        max_file_size=max_file_size,
+        verbose=verbose,
+        with_hub=with_hub,
+        hub=hub,
+        expressions=True,
+        debits=bool(debits_of(profile)),
     )
     world = World((each.object for each in given.objects), profile=profile)
     if not world.placements:

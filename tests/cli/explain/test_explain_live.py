@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -12,10 +13,11 @@ from msgspec import structs
 from cli.live_hub import EXAMPLE, act, fill, merge, put, remove, watch, write_status
 from fairway.api.meta import FALSE, Condition
 from fairway.api.placement import PLACEMENT_LABEL, PlacementSpec, PlacementStatus
+from fairway.cli.client.objects import NOT_COUNTED
 from fairway.cli.explain.command import Question, answer
 from fairway.cli.explain.queue import UNKNOWN
 from fairway.cli.main import run
-from fairway.kube import Client
+from fairway.kube import HOSTED_CLUSTER_REQUESTS, Client, Forbidden
 from fairway.placement.conditions import NOT_ALL_SCHEDULED, SATISFIED
 from fairway.testing.builders import addon, binding, cluster, cluster_set, decision, placement, policy, score
 from fairway.testing.hub import HubAddress, hub_in_thread
@@ -94,6 +96,37 @@ def test_explain_shows_the_decision_on_the_hub(
     assert capsys.readouterr().out.splitlines()[2] == f"on the hub: {told}"
     assert explain(hub, name, "-o", "json") == 0
     assert json.loads(capsys.readouterr().out)["recorded"] == recorded
+
+
+@pytest.mark.parametrize("debits", [True, False], ids=["debits", "no debits"])
+@pytest.mark.parametrize(
+    "verb", [["explain", "placement", NAME], ["place", "--placement", NAME]], ids=["explain", "place"]
+)
+def test_requests_that_cannot_be_listed_are_named_if_the_profile_has_debits(
+    hub: HubAddress,
+    verb: list[str],
+    debits: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Capture,
+) -> None:
+    arguments = {"debits": {"hosted-clusters-score/hostedClustersCount": 1}} if debits else {}
+    profile = {"pluginConfig": [{"name": "PrioritizerPolicy", "args": arguments}]}
+    config = tmp_path / "scheduler.yaml"
+    kind = {"apiVersion": "fairway.dev/v1alpha1", "kind": "SchedulerConfiguration"}
+    config.write_text(yaml.safe_dump({**kind, "profiles": [profile]}))
+    request = Client.request
+
+    async def without_requests(client: Client, method: str, path: str, **more: Any) -> Any:
+        if HOSTED_CLUSTER_REQUESTS.plural in path:
+            raise Forbidden("denied", code=403, reason="Forbidden")
+        return await request(client, method, path, **more)
+
+    monkeypatch.setattr(Client, "request", without_requests)
+    hub_options = ("--scheduler-config", str(config), "--kubeconfig", str(hub.kubeconfig))
+    assert run([*verb, *NOW, *hub_options]) == 0
+    note = NOT_COUNTED.format(kind=HOSTED_CLUSTER_REQUESTS.kind, reason="403 Forbidden: denied")
+    assert capsys.readouterr().err == (f"{note}\n" if debits else "")
 
 
 @pytest.mark.parametrize(("decided", "shown"), [(["b"], True), (["a"], False)], ids=["other", "same"])

@@ -77,8 +77,13 @@ class _Count(Struct, frozen=True):
     items: tuple[msgspec.Raw, ...] | None = None
 
 
-async def read_hub(client: Client, resources: Sequence[Resource[Any]] = PLACING) -> LoadedObjects:
-    """Read all objects of these kinds. Their origin has line 0, because they are not from a file."""
+async def read_hub(
+    client: Client, resources: Sequence[Resource[Any]] = PLACING, *, debits: bool = False
+) -> LoadedObjects:
+    """Read all objects of these kinds. Their origin has line 0, because they are not from a file.
+
+    ``debits``: the profile has score debits for all placements.
+    """
     origin = Origin(client.connection.server, 0, 0)
     refused: list[str] = []
     with await _shown(client, resources) as advance:
@@ -88,7 +93,7 @@ async def read_hub(client: Client, resources: Sequence[Resource[Any]] = PLACING)
             else listed(client, each, advance=advance)
             for each in resources
         )
-    if any(SCORE_DEBITS in each.metadata.annotations for kind in kinds for each in kind):
+    if debits or any(SCORE_DEBITS in each.metadata.annotations for kind in kinds for each in kind):
         for text in refused:
             say(text, stream=sys.stderr)
     objects = [LoadedObject(each, origin) for kind in kinds for each in kind]

@@ -208,8 +208,16 @@ def explain(
         except KeyboardInterrupt:
             return EXIT_INTERRUPTED  # the normal way to end a watch
         return EXIT_OK
+    from fairway.placement.debits import debits_of
+
     given = load_input(
-        files, max_file_size=max_file_size, verbose=verbose, with_hub=with_hub, hub=hub, expressions=True
+        files,
+        max_file_size=max_file_size,
+        verbose=verbose,
+        with_hub=with_hub,
+        hub=hub,
+        expressions=True,
+        debits=bool(debits_of(profile)),
     )
     explain_once(given, asked, profile=profile, now=now, alone=alone or bool(given.server))
     return EXIT_OK

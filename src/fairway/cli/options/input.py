@@ -136,8 +136,12 @@ def load_input(
     hub: HubChoice,
     expressions: bool = False,
     resources: "Sequence[Resource[Any]] | None" = None,
+    debits: bool = False,
 ) -> Input:
-    """Load files, or a hub, or a hub with files applied over it. ``resources``: those of placements by default."""
+    """Load files, or a hub, or a hub with files applied over it. ``resources``: those of placements by default.
+
+    ``debits``: the profile has score debits for all placements.
+    """
     loaded = None
     if files:
         loaded = load_files(files, max_file_size=max_file_size, verbose=verbose, expressions=expressions)
@@ -152,7 +156,8 @@ def load_input(
         if loaded is None:
             raise BadInputError(NO_INPUT) from None
         raise
-    found = talk(hub, lambda client: read_hub(client, PLACING if resources is None else resources))
+    kinds = PLACING if resources is None else resources
+    found = talk(hub, lambda client: read_hub(client, kinds, debits=debits))
     return Input(
         objects=found if loaded is None else over(found, loaded),
         files=loaded,
