@@ -28,7 +28,7 @@ def check_story_ended(world: World) -> None:
     assert (world.migrations, world.records) == ([], {})
     assert (world.holding("a"), world.holding("b"), world.used(N1), world.used(N2)) == (6, 0, 9, 3)
     assert world.vms["vm-a"].approved == cu(6)
-    assert world.state.permits.owners["ns", "vm-b"] == world.running["vm-b"]
+    assert world.state.permits.owners["VirtualMachine", "ns", "vm-b"] == world.running["vm-b"]
     world.check_what_if()
 
 

@@ -161,7 +161,7 @@ class Simulation(World):
         assert not self.queue
         assert all(each.phase not in (Phase.CANCELLING, Phase.SWAP_COMMITTED) for each in self.migrations)
         assert sorted(self.state.permits.machines) == sorted(self.pods)
-        assert {vm: key for (_, vm), key in self.state.permits.owners.items()} == self.running
+        assert {vm: key for (_, _, vm), key in self.state.permits.owners.items()} == self.running
         known = {*self.pods, *(each.source for each in self.migrations)}
         assert self.state.migrations.failures.keys() <= known, "failures of machines that are gone"
         assert self.state.migrations._attempts.keys() <= known, "attempts of machines that are gone"

@@ -63,7 +63,7 @@ def test_m5_target_owns_the_machine_and_repeated_steps_change_nothing() -> None:
     world.run()
     assert (world.migrations, world.records) == ([], {})
     target = world.running["vm-b"]
-    assert world.state.permits.owners["ns", "vm-b"] == target != key("b")
+    assert world.state.permits.owners["VirtualMachine", "ns", "vm-b"] == target != key("b")
     assert world.vms["vm-a"].approved == cu(6)
     before = repr((world.account(N1), world.account(N2)))
     world.watch(id_)

@@ -6,9 +6,10 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import structs
 
-from fairway.api.kubevirt import VirtualMachineInstanceMigration
-from fairway.api.pod import Pod
+from fairway.api.kubevirt import VirtualMachineInstance, VirtualMachineInstanceMigration
+from fairway.api.pod import Pod, PodStatus
 from fairway.api.virtual_machine import (
     APPROVED,
     REQUESTED,
@@ -232,6 +233,7 @@ def kubevirt_migrator(phase: str, target: Pod | None = None, **state: Any) -> ku
     return kubevirt.KubeVirtMigrator(
         migrations=lambda _namespace, _name: object_,
         target_pods=lambda _namespace, uid: target if uid == "m1" else None,
+        pods=lambda _namespace, _name: None,
         hosts=HOSTS,
     )
 
@@ -261,6 +263,76 @@ def test_kubevirt_failure_has_its_reason() -> None:
 def test_kubevirt_migration_names_the_planned_node() -> None:
     object_ = msgspec.convert(kubevirt.migration_object(MIGRATION), VirtualMachineInstanceMigration)
     assert object_.spec.addedNodeSelector == {"kubernetes.io/hostname": "n2"}
+
+
+def test_kubevirt_pod_that_has_finished_is_no_target() -> None:
+    target = structs.replace(pod("virt-launcher", "n2"), status=PodStatus(phase="Failed"))
+    seen = kubevirt_migrator("Failed", target).observe(MIGRATION)
+    assert (seen.stage, seen.target) == (Stage.FAILED, None)
+
+
+@pytest.mark.parametrize(("exists", "stage"), [(True, Stage.UNKNOWN), (False, Stage.ABSENT)])
+def test_kubevirt_migration_without_object_has_ended_once_its_target_is_gone(
+    exists: bool, stage: Stage
+) -> None:
+    target = pod("virt-launcher", "n2") if exists else None
+    migrator = kubevirt.KubeVirtMigrator(
+        migrations=lambda _namespace, _name: None,
+        target_pods=lambda _namespace, _uid: None,
+        pods=lambda _namespace, _name: target,
+        hosts=HOSTS,
+    )
+    assert migrator.observe(MIGRATION).stage is stage
+
+
+def instance(**changes: Any) -> VirtualMachineInstance:
+    """A running instance on n1 that may move, with changes of metadata, spec and status."""
+    ready = {"type": "LiveMigratable", "status": "True", "lastTransitionTime": None}
+    body = {
+        "metadata": {"name": "vm", **changes.get("metadata", {})},
+        "spec": {"evictionStrategy": "LiveMigrate", **changes.get("spec", {})},
+        "status": {
+            "phase": "Running",
+            "nodeName": "n1",
+            "conditions": [ready],
+            **changes.get("status", {}),
+        },
+    }
+    return msgspec.convert(body, VirtualMachineInstance)
+
+
+LABEL = "autoscaling.neon.tech/auto-migration-enabled"
+
+
+@pytest.mark.parametrize(
+    ("changes", "node", "may_move"),
+    [
+        ({}, "n1", True),
+        ({"spec": {"evictionStrategy": None}}, "n1", False),
+        ({"spec": {"evictionStrategy": None}, "metadata": {"labels": {LABEL: "true"}}}, "n1", True),
+        ({"metadata": {"labels": {LABEL: "false"}}}, "n1", False),
+        ({"status": {"conditions": []}}, "n1", False),
+        ({"status": {"phase": "Scheduled"}}, "n1", False),
+        ({"status": {"migrationState": {"targetNode": "n2"}}}, "n1", False),
+        ({"status": {"migrationState": {"completed": True}}}, "n1", True),
+        ({}, "n2", False),
+    ],
+)
+def test_kubevirt_instance_moves_if_it_can_and_its_owner_agrees(
+    changes: dict[str, Any], node: str, may_move: bool
+) -> None:
+    machine = kubevirt.machine_of(instance(**changes), pod("virt-launcher", node), HOSTS[node], requests={})
+    assert machine.migratable is may_move
+    assert machine.identity == ("VirtualMachineInstance", "ns", "vm")
+
+
+def test_kubevirt_instance_counts_the_requests_of_its_pod_and_at_least_what_its_domain_asks_for() -> None:
+    domain = {"resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}, "memory": {"guest": "2Gi"}}
+    asked = instance(spec={"domain": domain})
+    assert kubevirt.size_of(asked, {}) == {"cpu": 500, "memory": 2 * GI}
+    assert kubevirt.size_of(asked, {"cpu": 600, "memory": 3 * GI}) == {"cpu": 600, "memory": 3 * GI}
+    grown = instance(spec={"domain": domain}, status={"memory": {"guestCurrent": "4Gi"}})
+    assert kubevirt.size_of(grown, {"cpu": 600, "memory": 3 * GI}) == {"cpu": 600, "memory": 4 * GI}
 
 
 @pytest.mark.parametrize("name", ["neonvm", "kubevirt"])

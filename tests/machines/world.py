@@ -455,7 +455,7 @@ class World:
             assert permits.machines[owner].identity == identity
         for each in migrations:
             if each.phase in (Phase.PLANNED, Phase.TARGET_PENDING, Phase.TARGET_BOUND, Phase.COPYING):
-                assert permits.owners.get(("ns", each.vm)) in (None, each.source), (
+                assert permits.owners.get(each.identity) in (None, each.source), (
                     "I4: a target owns the machine before cutover"
                 )
 

@@ -1,14 +1,19 @@
-"""VirtualMachineInstanceMigration of KubeVirt, as far as a migrator reads it."""
+"""VirtualMachineInstance and VirtualMachineInstanceMigration of KubeVirt: the fields that migrations read.
+
+Other fields are dropped while decoding. Write these objects as patches only, never as a whole.
+"""
 
 from typing import Final
 
 from msgspec import Struct, field
 
+from fairway.api.annotation import QuantityText
 from fairway.api.meta import ObjectMeta
 
 KUBEVIRT_GROUP: Final = "kubevirt.io"
 KUBEVIRT_VERSION: Final = f"{KUBEVIRT_GROUP}/v1"
 
+# Phases of a migration.
 PENDING: Final = "Pending"
 SCHEDULING: Final = "Scheduling"
 SCHEDULED: Final = "Scheduled"
@@ -17,6 +22,30 @@ TARGET_READY: Final = "TargetReady"
 RUNNING: Final = "Running"
 SUCCEEDED: Final = "Succeeded"
 FAILED: Final = "Failed"
+
+LIVE_MIGRATABLE: Final = "LiveMigratable"
+"""Condition of an instance: whether its disks, network and devices allow it to move."""
+LIVE_MIGRATE: Final = "LiveMigrate"
+LIVE_MIGRATE_IF_POSSIBLE: Final = "LiveMigrateIfPossible"
+
+
+class DomainResources(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    requests: dict[str, QuantityText] = field(default_factory=dict)
+
+
+class DomainMemory(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    guest: QuantityText | None = None
+
+
+class Domain(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    resources: DomainResources = DomainResources()
+    memory: DomainMemory | None = None
+
+
+class InstanceSpec(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    domain: Domain = Domain()
+    evictionStrategy: str | None = None
+    nodeSelector: dict[str, str] = field(default_factory=dict)
 
 
 class InstanceMigrationSpec(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -35,6 +64,35 @@ class InstanceMigrationState(Struct, frozen=True, kw_only=True, gc=False, omit_d
     failureReason: str = ""
     abortRequested: bool = False
     abortStatus: str = ""
+
+
+class InstanceCondition(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """Its times may be null, other than those of Kubernetes' conditions."""
+
+    type: str = field(default_factory=str)
+    status: str = field(default_factory=str)
+
+
+class InstanceMemoryStatus(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    guestCurrent: QuantityText | None = None
+
+
+class InstanceStatus(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    phase: str = ""
+    nodeName: str = ""
+    """The node on which it runs; during a migration, the source."""
+    memory: InstanceMemoryStatus | None = None
+    migrationState: InstanceMigrationState | None = None
+    """Of the last migration."""
+    conditions: tuple[InstanceCondition, ...] = ()
+
+
+class VirtualMachineInstance(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    apiVersion: str = KUBEVIRT_VERSION
+    kind: str = "VirtualMachineInstance"
+    metadata: ObjectMeta = ObjectMeta()
+    spec: InstanceSpec = InstanceSpec()
+    status: InstanceStatus = InstanceStatus()
 
 
 class InstanceMigrationStatus(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):

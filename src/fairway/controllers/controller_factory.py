@@ -16,6 +16,7 @@ from fairway.controllers.bridge import BridgeController
 from fairway.controllers.clustersets import ClusterSetController
 from fairway.controllers.hosting import HostingController
 from fairway.controllers.machines import MachinesController
+from fairway.controllers.machines.hypervisors import HYPERVISORS
 from fairway.controllers.machines.kinds import POD_GROUPS
 from fairway.controllers.machines.machine_options import MachineOptions, settings_of
 from fairway.controllers.machines.permit_metrics import PermitMetrics
@@ -59,7 +60,6 @@ from fairway.kube import (
     Resource,
 )
 from fairway.kube.events import Api, Sink
-from fairway.kube.resource import VIRTUAL_MACHINES
 from fairway.observe.meters import Meters
 from fairway.placement.debits import debits_of
 from fairway.plugins.pods.coscheduling import Coscheduling
@@ -90,7 +90,7 @@ SCORES_REPORTER: Final = "fairway-scores"
 HOSTING_REPORTER: Final = "fairway-hosting"
 MACHINES_REPORTER: Final = "fairway-machines"
 
-WITHOUT_MACHINES: Final = "the hub does not serve %s: only pods are scheduled"
+WITHOUT_MACHINES: Final = "the hub serves neither %s nor %s: only pods are scheduled"
 WITHOUT_CALCULATORS: Final = "the hub does not serve %s: prioritizers that use it find no score"
 NOT_WATCHED: Final = "score debits do not include %s, which cannot be listed: %s"
 WITHOUT_GROUPS: Final = "the hub does not serve %s: pods that name a pod group are not scheduled"
@@ -108,7 +108,8 @@ class ControllerFactory:
         self._calculators = False
         self._groups = False
         self._requests = False
-        self._has_virtual_machines = False
+        self._machine_kinds: frozenset[str] = frozenset()
+        """Kinds of virtual machines that the hub serves."""
         events = HubEvents(client)
         self.recorder = self._recorder(EventLane(events, self._limiter), REPORTER)
         """Of the placement controller, and of faults in objects that all controllers read."""
@@ -150,9 +151,10 @@ class ControllerFactory:
             log.info(WITHOUT_CALCULATORS, MANAGED_CLUSTER_SCORES)
         self._requests = PLACEMENT in enabled and await self._may_list(HOSTED_CLUSTER_REQUESTS)
         if MACHINES in enabled:
-            self._has_virtual_machines = await self._serves(VIRTUAL_MACHINES)
-            if not self._has_virtual_machines:
-                log.info(WITHOUT_MACHINES, VIRTUAL_MACHINES)
+            served = [kind for kind, each in HYPERVISORS.items() if await self._serves(each.machines)]
+            self._machine_kinds = frozenset(served)
+            if not served:
+                log.info(WITHOUT_MACHINES, *(each.machines for each in HYPERVISORS.values()))
         if self._pods is not None and any(
             Coscheduling.name in each.plugins() for each in self._pods.resolved
         ):
@@ -243,7 +245,7 @@ class ControllerFactory:
             meters=self._meters,
             scheduling=self._pods,
             recorders=self._of_pods,
-            machines=self._machine_options(self._pods) if self._has_virtual_machines else None,
+            machines=self._machine_options(self._pods) if self._machine_kinds else None,
             groups=self._groups,
             limiter=self._bindings,
             clock=self._clock,
@@ -254,6 +256,7 @@ class ControllerFactory:
             settings=settings_of(pods.specs),
             recorder=self._of_machines,
             metrics=PermitMetrics(self._meters),
+            kinds=self._machine_kinds,
         )
 
     def _backoff(self) -> Backoff:

@@ -1,7 +1,7 @@
-"""KubeVirt: migrations as VirtualMachineInstanceMigrations.
+"""KubeVirt: machines from VirtualMachineInstances and their pods, migrations as VirtualMachineInstanceMigrations.
 
 KubeVirt's controller does all steps by itself once the object exists, and chooses the target among the nodes that the
-object allows; deleting the object before it ends cancels the migration.
+object allows; deleting the object before it ends cancels the migration. Its machines have no agents, and no permits.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,24 +10,34 @@ from typing import Any, Final
 from fairway.api.kubevirt import (
     FAILED,
     KUBEVIRT_VERSION,
+    LIVE_MIGRATABLE,
+    LIVE_MIGRATE,
+    LIVE_MIGRATE_IF_POSSIBLE,
     PREPARING_TARGET,
     RUNNING,
     SCHEDULED,
     SUCCEEDED,
     TARGET_READY,
+    VirtualMachineInstance,
     VirtualMachineInstanceMigration,
 )
+from fairway.api.meta import TRUE
 from fairway.api.pod import Pod
-from fairway.engine.workload import HostKey, WorkloadKey
+from fairway.api.pod_requests import CPU, MEMORY
+from fairway.api.virtual_machine import AUTO_MIGRATION_LABEL
+from fairway.engine.workload import HostKey, ResourceList, WorkloadKey
+from fairway.fleet.instant import to_micros
 from fairway.machines.events import Observation, Stage
+from fairway.machines.machine import Machine
 from fairway.machines.migration import Migration, encode_record
 from fairway.machines.migrator import SelfDriven
-from fairway.machines.neonvm import CREATED_BY, MANAGER, RECORD
+from fairway.machines.neonvm import CREATED_BY, MANAGER, RECORD, milli
 
+INSTANCE_KIND: Final = "VirtualMachineInstance"
 MIGRATION_KIND: Final = "VirtualMachineInstanceMigration"
 HOSTNAME: Final = "kubernetes.io/hostname"
 MIGRATION_LABEL: Final = "kubevirt.io/migrationJobUID"
-"""Label of a target pod: the uid of its migration."""
+"""Label of a target pod: the uid of its migration. The pod keeps it when it runs the machine."""
 
 _STAGES: Final = {
     SCHEDULED: Stage.BOUND,
@@ -37,6 +47,54 @@ _STAGES: Final = {
     SUCCEEDED: Stage.SWITCHED,
     FAILED: Stage.FAILED,
 }
+
+
+def machine_of(
+    instance: VirtualMachineInstance, pod: Pod, host: HostKey, *, requests: ResourceList, priority: int = 0
+) -> Machine:
+    """Return the machine that runs in a pod on a node. ``requests`` are those of the pod."""
+    meta = pod.metadata
+    created = 0 if meta.creationTimestamp is None else to_micros(meta.creationTimestamp)
+    return Machine(
+        key=WorkloadKey(meta.namespace, meta.name, meta.uid),
+        host=host,
+        using=size_of(instance, requests),
+        vm=instance.metadata.name,
+        kind=INSTANCE_KIND,
+        grows=False,
+        priority=priority,
+        created=created,
+        moved=created if MIGRATION_LABEL in meta.labels else None,
+        migratable=_may_move(instance) and instance.status.nodeName == pod.spec.nodeName,
+    )
+
+
+def size_of(instance: VirtualMachineInstance, requests: ResourceList) -> dict[str, int]:
+    """Return what an instance counts on its node: the requests of its pod, and at least what its domain asks for.
+
+    The pod has what only KubeVirt knows: the overhead of memory, and the share of a CPU that a virtual one counts.
+    """
+    domain, reported = instance.spec.domain, instance.status.memory
+    asked = domain.resources.requests
+    guest = None if domain.memory is None else domain.memory.guest
+    if reported is not None and reported.guestCurrent is not None:
+        guest = reported.guestCurrent
+    return {
+        **requests,
+        CPU: max(requests.get(CPU, 0), milli(asked.get(CPU))),
+        MEMORY: max(requests.get(MEMORY, 0), milli(asked.get(MEMORY)), milli(guest)),
+    }
+
+
+def _may_move(instance: VirtualMachineInstance) -> bool:
+    """Return whether an instance can move, does not move now, and its owner agrees: with the label, or the strategy."""
+    label = instance.metadata.labels.get(AUTO_MIGRATION_LABEL)
+    strategy = instance.spec.evictionStrategy
+    agreed = strategy in (LIVE_MIGRATE, LIVE_MIGRATE_IF_POSSIBLE) if label is None else label == TRUE.lower()
+    able = any(each.type == LIVE_MIGRATABLE and each.status == TRUE for each in instance.status.conditions)
+    last = instance.status.migrationState
+    moving = last is not None and not last.completed and not last.failed
+    return agreed and able and not moving and instance.status.phase == RUNNING
 
 
 def migration_object(migration: Migration) -> dict[str, Any]:
@@ -63,6 +121,7 @@ class KubeVirtMigrator(SelfDriven):
         *,
         migrations: Callable[[str, str], VirtualMachineInstanceMigration | None],
         target_pods: Callable[[str, str], Pod | None],
+        pods: Callable[[str, str], Pod | None],
         hosts: Mapping[str, HostKey],
     ) -> None:
         super().__init__(
@@ -76,16 +135,24 @@ class KubeVirtMigrator(SelfDriven):
         self._migrations = migrations
         self._target_pods = target_pods
         """Finds a pod by namespace and the value of ``MIGRATION_LABEL``."""
+        self._pods = pods
         self._hosts = hosts
 
     def observe(self, migration: Migration, /) -> Observation:
         namespace = migration.source.namespace
         found = self._migrations(namespace, migration.id)
-        if found is None:
-            return Observation(stage=Stage.ABSENT)
-        pod = self._target_pods(namespace, found.metadata.uid)
+        pod = (
+            self._pods(namespace, migration.target.name)
+            if found is None
+            else self._target_pods(namespace, found.metadata.uid)
+        )
+        if pod is not None and pod.finished:
+            pod = None  # KubeVirt keeps the pods of migrations that failed
         target = None if pod is None else WorkloadKey(namespace, pod.metadata.name, pod.metadata.uid)
         host = None if pod is None else self._hosts.get(pod.spec.nodeName)
+        if found is None:
+            stage = Stage.ABSENT if target is None else Stage.UNKNOWN
+            return Observation(stage=stage, target=target, target_host=host)
         state = found.status.migrationState
         stage = _STAGES.get(found.status.phase, Stage.ABSENT if target is None else Stage.PENDING)
         if state is not None and state.failed:

@@ -2,11 +2,18 @@
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Final
 
 from fairway.api.pod_requests import MEMORY
 from fairway.engine.workload import HostKey, ResourceList, WorkloadKey
 from fairway.fleet.instant import Micros
 from fairway.machines.size import ONE, Factors, charge, exceeds, grown, missing, units_between
+
+VIRTUAL_MACHINE: Final = "VirtualMachine"
+"""NeonVM's kind."""
+
+Identity = tuple[str, str, str]
+"""Kind, namespace and name of the object that a machine is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +25,10 @@ class Machine:
     using: ResourceList
     """Its size now; of a pod that is no VM, its requests."""
     vm: str = ""
-    """Name of its VirtualMachine, in the pod's namespace."""
+    """Name of its VirtualMachine, or object of another ``kind``, in the pod's namespace."""
+    kind: str = VIRTUAL_MACHINE
+    grows: bool = True
+    """Whether it has an agent that asks for permits."""
     factors: Factors = field(default_factory=dict)
     """Overcommit factors."""
     priority: int = 0
@@ -33,9 +43,8 @@ class Machine:
         return self.using.get(MEMORY, 0) // ONE
 
     @property
-    def identity(self) -> tuple[str, str]:
-        """Namespace and name of the VirtualMachine."""
-        return (self.key.namespace, self.vm)
+    def identity(self) -> Identity:
+        return (self.kind, self.key.namespace, self.vm)
 
 
 @dataclass(frozen=True, kw_only=True)

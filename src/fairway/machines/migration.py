@@ -11,6 +11,7 @@ import msgspec
 from fairway.engine.ledger import Earmark, Recorded
 from fairway.engine.workload import HostKey, ResourceList, WorkloadKey
 from fairway.fleet.instant import Micros
+from fairway.machines.machine import VIRTUAL_MACHINE, Identity
 
 LONGEST_NAME: Final = 200
 MOST_STEPS: Final = 16
@@ -78,7 +79,7 @@ class Claim:
 class Migration:
     id: str
     vm: str
-    """Name of the VirtualMachine, in the namespace of the pods."""
+    """Name of the machine's object, in the namespace of the pods."""
     source: WorkloadKey
     source_host: HostKey
     target: WorkloadKey
@@ -105,12 +106,18 @@ class Migration:
     """Counts the writes of this record."""
     steps: tuple[tuple[Phase, Micros], ...] = ()
     """The phases since Planned, each with the time at which it began."""
+    kind: str = VIRTUAL_MACHINE
+    """Kind of the machine, which decides how it is moved."""
 
     def step(self, phase: Phase, *, now: Micros, **changes: Any) -> "Migration":
         if phase not in _NEXT.get(self.phase, ()):
             raise RecordError(FORBIDDEN_STEP.format(id=self.id, old=self.phase, new=phase))
         steps = (*self.steps[: MOST_STEPS - 1], (phase, now))
         return replace(self, phase=phase, since=now, steps=steps, **changes)
+
+    @property
+    def identity(self) -> Identity:
+        return (self.kind, self.source.namespace, self.vm)
 
     @property
     def active(self) -> bool:

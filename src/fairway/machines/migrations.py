@@ -142,6 +142,7 @@ class Migrations:
         migration = Migration(
             id=id_,
             vm=machine.vm,
+            kind=machine.kind,
             source=machine.key,
             source_host=machine.host,
             target=WorkloadKey(machine.key.namespace, id_),
@@ -316,7 +317,7 @@ class Migrations:
 
     def _finish(self, turn: Turn, migration: Migration, seen: Observation) -> None:
         if migration.source not in self.permits.machines:
-            self.permits.hand_over(turn, (migration.source.namespace, migration.vm), migration.target)
+            self.permits.hand_over(turn, migration.identity, migration.target)
             self._save(migration.step(Phase.SWAP_COMMITTED, now=turn.now))
         elif seen.stage is Stage.SWITCHED:
             turn.out.append(DeleteSource(migration))
@@ -343,7 +344,7 @@ class Migrations:
             self.failures.pop(migration.source, None)
         if migration.source not in self.permits.machines:
             self.forget_machine(migration.source)
-            self.permits.drop_stash((migration.source.namespace, migration.vm))
+            self.permits.drop_stash(migration.identity)
         turn.touch(migration.source_host)
         turn.touch(migration.target_host)
         self.ended.append(migration)

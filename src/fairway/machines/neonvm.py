@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from fairway.api.annotation import QuantityText
+from fairway.api.kubevirt import VirtualMachineInstanceMigration
 from fairway.api.lease import format_micro_time, parse_micro_time
 from fairway.api.meta import TRUE
 from fairway.api.pod import Pod
@@ -56,7 +57,7 @@ def machine_of(vm: VirtualMachine, pod: Pod, host: HostKey, *, priority: int = 0
     factors = {}
     if vm.spec.overcommit is not None:
         for resource, factor in ((CPU, vm.spec.overcommit.cpu), (MEMORY, vm.spec.overcommit.memory)):
-            thousandths = _milli(factor)
+            thousandths = milli(factor)
             if thousandths:
                 factors[resource] = thousandths
     created: Micros = 0
@@ -82,11 +83,11 @@ def machine_of(vm: VirtualMachine, pod: Pod, host: HostKey, *, priority: int = 0
 def size_of(vm: VirtualMachine) -> dict[str, int]:
     """Return the size that the hypervisor reports, or else the one that the spec asks for."""
     guest = vm.spec.guest
-    cpu = _milli(guest.cpus.use if vm.status.cpus is None else vm.status.cpus)
+    cpu = milli(guest.cpus.use if vm.status.cpus is None else vm.status.cpus)
     if vm.status.memorySize is not None:
-        memory = _milli(vm.status.memorySize)
+        memory = milli(vm.status.memorySize)
     else:
-        memory = _milli(guest.memorySlotSize) * guest.memorySlots.use
+        memory = milli(guest.memorySlotSize) * guest.memorySlots.use
     return {CPU: cpu, MEMORY: memory}
 
 
@@ -174,7 +175,7 @@ def record_patch(migration: Migration) -> dict[str, Any]:
     return {"metadata": {"annotations": {RECORD: encode_record(migration)}}}
 
 
-def record_of(object_: VirtualMachineMigration) -> Migration | None:
+def record_of(object_: VirtualMachineMigration | VirtualMachineInstanceMigration) -> Migration | None:
     """Return the record of a migration that this scheduler started; None for others. Raises RecordError."""
     text = object_.metadata.annotations.get(RECORD)
     return None if text is None else decode_record(text, name=object_.metadata.name)
@@ -242,7 +243,7 @@ class NeonVMMigrator(SelfDriven):
         return (Stage.PENDING if host is None else Stage.BOUND), ""
 
 
-def _milli(quantity: QuantityText | None) -> int:
+def milli(quantity: QuantityText | None) -> int:
     """Return a quantity in milli-units; 0 for one that is absent, unreadable or negative."""
     if quantity is None:
         return 0

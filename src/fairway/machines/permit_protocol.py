@@ -35,6 +35,7 @@ ABSURD_SIZE: Final = "{path} must be at most {most}; got {given}"
 ZERO_SIZE: Final = "{path} must not be 0"
 UNKNOWN_POD: Final = "pod {pod} is unknown, or not bound to a node"
 NOT_A_MACHINE: Final = "pod {pod} does not run a virtual machine"
+NO_PERMITS: Final = "pod {pod} runs a virtual machine of KubeVirt, which has no permits"
 NOT_OWNER: Final = "pod {pod} does not run its virtual machine yet; ask again"
 FOREIGN_POD: Final = (
     "the agent on node {node} may not request permits for pod {pod}, which runs on another node"

@@ -12,11 +12,12 @@ from fairway.engine.ledger import HostAccount, Transaction
 from fairway.engine.workload import HostKey, ResourceList, WorkloadKey
 from fairway.fleet.instant import Micros
 from fairway.machines.instructions import Instruction, Reply, WritePermit
-from fairway.machines.machine import Demand, Machine
+from fairway.machines.machine import Demand, Identity, Machine
 from fairway.machines.permit_protocol import (
     BAD_REQUEST,
     FORBIDDEN,
     FOREIGN_POD,
+    NO_PERMITS,
     NOT_A_MACHINE,
     NOT_FOUND,
     NOT_OWNER,
@@ -69,7 +70,7 @@ class Permits:
         self.ready = False
         self.machines: dict[WorkloadKey, Machine] = {}
         self.demands: dict[WorkloadKey, Demand] = {}
-        self.owners: dict[tuple[str, str], WorkloadKey] = {}
+        self.owners: dict[Identity, WorkloadKey] = {}
         """The pod that runs each VirtualMachine."""
         self._names: dict[tuple[str, str], WorkloadKey] = {}
         self._on_host: dict[HostKey, dict[WorkloadKey, None]] = {}
@@ -80,7 +81,7 @@ class Permits:
         """The most that a VirtualMachine may record as approved. It is booked until a lower permit is written."""
         self._retries: dict[WorkloadKey, Micros] = {}
         self._asking: set[WorkloadKey] = set()
-        self._stashed: dict[tuple[str, str], tuple[Demand, Demand | None]] = {}
+        self._stashed: dict[Identity, tuple[Demand, Demand | None]] = {}
         """Request and permit of machines between two pods."""
         self._unrecorded: set[WorkloadKey] = set()
         """Machines whose VirtualMachine records no permit: another scheduler may have given one."""
@@ -176,10 +177,10 @@ class Permits:
         if machine is not None and key in self.demands:
             self._stashed[machine.identity] = (self.demands[key], self._written.get(key))
 
-    def drop_stash(self, identity: tuple[str, str]) -> None:
+    def drop_stash(self, identity: Identity) -> None:
         self._stashed.pop(identity, None)
 
-    def hand_over(self, turn: Turn, identity: tuple[str, str], target: WorkloadKey) -> None:
+    def hand_over(self, turn: Turn, identity: Identity, target: WorkloadKey) -> None:
         """Let the target of a migration run the machine: request and permit are its own from now on."""
         machine = self.machines.get(target)
         if machine is None:
@@ -210,6 +211,9 @@ class Permits:
         machine = self.machines[key]
         if not machine.vm:
             turn.out.append(_refusal(key, BAD_REQUEST, NOT_A_MACHINE))
+            return
+        if not machine.grows:
+            turn.out.append(_refusal(key, BAD_REQUEST, NO_PERMITS))
             return
         if node and machine.host.name != node:
             message = FOREIGN_POD.format(node=node, pod=key)
@@ -301,7 +305,7 @@ class Permits:
     def sync(self, turn: Turn, key: WorkloadKey) -> None:
         """Write a permit that is not written yet, one write at a time."""
         demand = self.demands.get(key)
-        if demand is None or key in self._writing or key in self._retries:
+        if demand is None or key in self._writing or key in self._retries or not self.machines[key].grows:
             return
         demand = _persistent(demand)
         written = self._written.get(key)

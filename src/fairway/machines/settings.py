@@ -19,6 +19,7 @@ from fairway.fleet.instant import SECOND
 from fairway.machines.policy import MachinePolicy, PolicyError
 
 NEONVM: Final = "NeonVM"
+"""Machines move with what runs them, those of KubeVirt included."""
 NO_MIGRATOR: Final = "None"
 """Machines never move."""
 MIGRATORS: Final = (NEONVM, NO_MIGRATOR)

@@ -46,7 +46,7 @@ from fairway.kube import (
 from fairway.kube import load as load_kubeconfig
 from fairway.kube.events import Api
 from fairway.kube.resource import NODES, PODS, VIRTUAL_MACHINE_MIGRATIONS, VIRTUAL_MACHINES
-from fairway.machines.machine import Machine
+from fairway.machines.machine import VIRTUAL_MACHINE, Machine
 from fairway.machines.migration import Migration
 from fairway.machines.neonvm import record_of
 from fairway.machines.permit_protocol import Permit, PermitError, decode_request, decode_size
@@ -113,6 +113,8 @@ class MachineRig:
     settings: MachineSettings
     controller: MachinesController | None = None
     mortal: MortalClient | None = None
+    kinds: frozenset[str] = frozenset({VIRTUAL_MACHINE})
+    """Kinds of virtual machines that the controller watches."""
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     # The cluster
@@ -284,13 +286,7 @@ class MachineRig:
 
     def writer(self) -> MachineWriter:
         """Return a writer of another process that believes to lead."""
-        return MachineWriter(
-            self.client,
-            leadership=ALONE,
-            meters=Meters(),
-            machines=VIRTUAL_MACHINES,
-            migrations=VIRTUAL_MACHINE_MIGRATIONS,
-        )
+        return MachineWriter(self.client, leadership=ALONE, meters=Meters())
 
     def check(self) -> None:
         """Check the invariants on what the hub and the ledger show."""
@@ -336,7 +332,10 @@ class MachineRig:
                     ),
                     recorders={"fairway": recorder},
                     machines=MachineOptions(
-                        settings=self.settings, recorder=recorder, metrics=PermitMetrics(meters)
+                        settings=self.settings,
+                        recorder=recorder,
+                        metrics=PermitMetrics(meters),
+                        kinds=self.kinds,
                     ),
                 )
                 informers = InformerFactory(client)
@@ -399,9 +398,9 @@ async def machine_rig(kubeconfig: Path, **args: Any) -> AsyncIterator[MachineRig
 
 
 @contextmanager
-def embedded_machine_hub(folder: Path) -> Iterator[Path]:
-    """Run an embedded hub with NeonVM's kinds; yield its kubeconfig."""
-    with hub_in_thread(folder=folder, definitions=machine_crds()) as address:
+def embedded_machine_hub(folder: Path, *, more: Sequence[dict[str, Any]] = ()) -> Iterator[Path]:
+    """Run an embedded hub with NeonVM's kinds, and those of ``more`` definitions; yield its kubeconfig."""
+    with hub_in_thread(folder=folder, definitions=(*machine_crds(), *more)) as address:
         asyncio.run(_prepare(address.kubeconfig, definitions=()))
         yield address.kubeconfig
 

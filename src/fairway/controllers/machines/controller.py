@@ -13,11 +13,11 @@ from fairway.api.persistent_volume import PersistentVolume, PersistentVolumeClai
 from fairway.api.pod import Pod
 from fairway.api.pod_disruption_budget import PodDisruptionBudget
 from fairway.api.pod_group import PodGroup
-from fairway.api.virtual_machine import VirtualMachine, VirtualMachineMigration
 from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.kinds import NAMESPACES, Namespace
 from fairway.controllers.leadership import Leadership
 from fairway.controllers.machines.hub_access import PodAccess
+from fairway.controllers.machines.hypervisors import Hypervisor, watch_hypervisors
 from fairway.controllers.machines.kinds import BUDGETS, CLAIMS, POD_GROUPS, VOLUMES
 from fairway.controllers.machines.machine_options import EXTENDED_POINTS, MachineOptions
 from fairway.controllers.machines.machine_writer import MachineWriter
@@ -31,7 +31,7 @@ from fairway.controllers.write_limiter import WriteLimiter
 from fairway.engine.queue import SchedulingQueue
 from fairway.kube import SYSTEM_CLOCK, Added, Batch, Client, Clock, Deleted, Informer, Recorder, Updated
 from fairway.kube.fence import Lost
-from fairway.kube.resource import NODES, PODS, VIRTUAL_MACHINE_MIGRATIONS, VIRTUAL_MACHINES, T
+from fairway.kube.resource import NODES, PODS, T
 from fairway.machines.permit_protocol import UNAVAILABLE, Permit, PermitError, PermitRequest
 from fairway.machines.state import MachineState
 from fairway.nodes import NodeFleet
@@ -82,8 +82,7 @@ class MachinesController(Reconciler):
         self._claims: Informer[PersistentVolumeClaim]
         self._volumes: Informer[PersistentVolume]
         self._budgets: Informer[PodDisruptionBudget]
-        self._machines: Informer[VirtualMachine]
-        self._migrations: Informer[VirtualMachineMigration]
+        self._hypervisors: dict[str, Hypervisor] = {}
         self._groups: Informer[PodGroup] | None = None
         self._has_groups = groups
         self._limiter = limiter or WriteLimiter()
@@ -108,8 +107,7 @@ class MachinesController(Reconciler):
         self._volumes = informers.of(VOLUMES)
         self._budgets = informers.of(BUDGETS)
         if self._options is not None:
-            self._machines = informers.of(VIRTUAL_MACHINES)
-            self._migrations = informers.of(VIRTUAL_MACHINE_MIGRATIONS)
+            self._hypervisors = watch_hypervisors(informers, self._options.kinds)
         if self._has_groups:
             self._groups = informers.of(POD_GROUPS)
             self._follow(self._groups, PodScheduling.upsert_group, PodScheduling.delete_group)
@@ -213,15 +211,8 @@ class MachinesController(Reconciler):
         return VirtualMachines(
             nodes=self._nodes,
             pods=self._pods,
-            machines=self._machines,
-            migrations=self._migrations,
-            writer=MachineWriter(
-                self.client,
-                leadership=leadership,
-                meters=self.meters,
-                machines=VIRTUAL_MACHINES,
-                migrations=VIRTUAL_MACHINE_MIGRATIONS,
-            ),
+            hypervisors=self._hypervisors,
+            writer=MachineWriter(self.client, leadership=leadership, meters=self.meters),
             settings=options.settings,
             fleet=fleet,
             recorder=options.recorder,

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from fairway.api.kubevirt import KUBEVIRT_GROUP, VirtualMachineInstance, VirtualMachineInstanceMigration
 from fairway.api.persistent_volume import PersistentVolume, PersistentVolumeClaim
 from fairway.api.pod_disruption_budget import PodDisruptionBudget
 from fairway.api.pod_group import POD_GROUP_API, PodGroup
@@ -40,3 +41,20 @@ POD_GROUPS: Final = Resource(
     type=PodGroup,
 )
 """Only hubs with the CRD of the Coscheduling plugin serve it."""
+INSTANCES: Final = Resource(
+    group=KUBEVIRT_GROUP,
+    version="v1",
+    plural="virtualmachineinstances",
+    kind="VirtualMachineInstance",
+    namespaced=True,
+    type=VirtualMachineInstance,
+)
+"""Only hubs with KubeVirt serve it, and the next kind."""
+INSTANCE_MIGRATIONS: Final = Resource(
+    group=KUBEVIRT_GROUP,
+    version="v1",
+    plural="virtualmachineinstancemigrations",
+    kind="VirtualMachineInstanceMigration",
+    namespaced=True,
+    type=VirtualMachineInstanceMigration,
+)

@@ -9,6 +9,7 @@ from fairway.api.pod import Pod
 from fairway.controllers.machines.machine_objects import MachineObjects
 from fairway.engine.outcome import Outcome
 from fairway.engine.workload import HostKey, ResourceList, Workload
+from fairway.machines.kubevirt import HOSTNAME
 from fairway.machines.machine import Machine
 from fairway.plugins.pods import pod_workload
 
@@ -29,12 +30,19 @@ class MachineOracle:
         pod = self._objects.pods.get((machine.key.namespace, machine.key.name))
         if pod is None:
             return []
-        workload = pod_workload(structs.replace(pod, spec=structs.replace(pod.spec, nodeName="")))
+        workload = pod_workload(self._unbound(pod))
         known = (workload.spec.template.signature, tuple(sorted(self._amounts(pod).items())))
         if known not in self._known:
             outcome = self.preview(workload)
             self._known[known] = [] if outcome is None else self._ranked(outcome)
         return self._known[known]
+
+    def _unbound(self, pod: Pod) -> Pod:
+        """Return a pod as it would be created. KubeVirt's target pods select the node to which they moved."""
+        selector, instance = pod.spec.nodeSelector, self._objects.instance_of_pod(pod)
+        if instance is not None and HOSTNAME not in instance.spec.nodeSelector:
+            selector = {name: value for name, value in (selector or {}).items() if name != HOSTNAME}
+        return structs.replace(pod, spec=structs.replace(pod.spec, nodeName="", nodeSelector=selector))
 
     def forget(self) -> None:
         self._known.clear()

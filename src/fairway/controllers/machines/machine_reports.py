@@ -33,7 +33,7 @@ class MachineReports:
     def note_record(self, migration: Migration) -> None:
         """Record an event about a migration that begins, switches over or ends."""
         reason = REASONS.get(migration.phase)
-        vm = self._objects.machines.get((migration.source.namespace, migration.vm))
+        vm = self._objects.object_of(migration.identity)
         if reason is None or vm is None or (migration.phase is Phase.PLANNED and migration.revision > 1):
             return
         kind = WARNING if migration.phase is Phase.FAILED else NORMAL
@@ -48,7 +48,7 @@ class MachineReports:
             pod = self._objects.pods.get((key.namespace, key.name))
             vm = None if pod is None else self._objects.machine_name(pod)
             if vm is not None:
-                names[key] = vm[1]
+                names[key] = vm[2]
         return names
 
     def note_end(self, migration: Migration) -> None:
@@ -58,6 +58,6 @@ class MachineReports:
         self._metrics.alerted(alert.reason)
         about: Any = self._objects.nodes.get(("", alert.host.name))
         if machine is not None and machine.vm:
-            about = self._objects.machines.get(machine.identity, about)
+            about = self._objects.object_of(machine.identity) or about
         if about is not None:
             self._recorder.event(about, reason=alert.reason, message=alert.message, type_=WARNING)

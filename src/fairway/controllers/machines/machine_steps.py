@@ -2,19 +2,20 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from fairway.api.virtual_machine import VirtualMachine, VirtualMachineMigration
 from fairway.controllers.leadership import Leadership
+from fairway.controllers.machines.hypervisors import Hypervisors
 from fairway.controllers.machines.machine_lanes import Lane, MachineLanes, Written
 from fairway.controllers.machines.machine_writer import MachineWriter
-from fairway.kube import Backoff, Informer, KubeError, TokenBucket, WorkQueue
+from fairway.kube import Backoff, KubeError, TokenBucket, WorkQueue
 from fairway.kube.fence import Lost, Unconfirmed
 from fairway.kube.log_throttle import retry_level
 from fairway.kube.resource import Resource
 from fairway.machines import events, instructions
 from fairway.machines.events import Event
+from fairway.machines.machine import VIRTUAL_MACHINE
 from fairway.machines.migration import Migration, Phase
 from fairway.machines.migrator import Migrator
 from fairway.machines.neonvm import moved_at
@@ -35,16 +36,16 @@ class MachineSteps:
         self,
         *,
         writer: MachineWriter,
-        migrator: Migrator,
-        machines: Informer[VirtualMachine],
-        migrations: Informer[VirtualMachineMigration],
+        migrators: Mapping[str, Migrator],
+        hypervisors: Hypervisors,
         state: Callable[[], MachineState],
         send: Callable[[Event], None],
     ) -> None:
-        self._writer, self._migrator = writer, migrator
-        self._machines, self._migrations = machines, migrations
+        self._writer, self._migrators, self._hypervisors = writer, migrators, hypervisors
         self._state, self._send = state, send
-        self._kinds: dict[str, Resource[Any]] = {migrations.resource.kind: migrations.resource}
+        self._kinds: dict[str, Resource[Any]] = {
+            each.migrations.resource.kind: each.migrations.resource for each in hypervisors.values()
+        }
         self.queue: WorkQueue[Lane] = WorkQueue(backoff=BACKOFF, bucket=TokenBucket(burst=1000, every=0.01))
         self.lanes = MachineLanes(self.queue)
 
@@ -52,7 +53,7 @@ class MachineSteps:
         self.lanes.add(instruction)
 
     def observation(self, migration: Migration) -> events.MigrationObserved:
-        return events.MigrationObserved(migration.id, self._migrator.observe(migration))
+        return events.MigrationObserved(migration.id, self._migrators[migration.kind].observe(migration))
 
     async def run(self, leadership: Leadership) -> None:
         """Run until cancelled. Raises Lost when the term ends."""
@@ -84,10 +85,11 @@ class MachineSteps:
                     self.queue.forget(lane)
 
     async def _carry_out(self, instruction: Written) -> None:
-        migrator, perform = self._migrator, self._writer.perform
+        if isinstance(instruction, instructions.WritePermit):
+            await self._write_permit(instruction)
+            return
+        migrator, perform = self._migrators[instruction.migration.kind], self._writer.perform
         match instruction:
-            case instructions.WritePermit():
-                await self._write_permit(instruction)
             case instructions.WriteRecord(migration):
                 await self._write_record(migration)
             case instructions.DeleteRecord(migration):
@@ -108,7 +110,8 @@ class MachineSteps:
         machine = self._state().permits.machines.get(write.key)
         if machine is None:
             return  # it is gone, and so is its demand
-        vm = self._machines.get(machine.vm, namespace=write.key.namespace)
+        machines = self._hypervisors[machine.kind].machines
+        vm = machines.get(machine.vm, namespace=write.key.namespace)
         event: Event = events.PermitNotWritten(write.key)
         if vm is not None:
             try:
@@ -117,11 +120,12 @@ class MachineSteps:
                 log.debug(FAILED, write.key, error)
             else:
                 if written is not None:
-                    self._machines.observe(written)
+                    machines.observe(written)
         self._send(event)
 
     async def _write_record(self, migration: Migration) -> None:
-        known = self._migrations.get(migration.id, namespace=migration.source.namespace)
+        migrations = self._hypervisors[migration.kind].migrations
+        known = migrations.get(migration.id, namespace=migration.source.namespace)
         try:
             written = await self._writer.write_record(migration, known)
         except KubeError as error:
@@ -129,14 +133,20 @@ class MachineSteps:
             self._send(events.RecordNotWritten(migration.id, migration.revision))
             return
         if written is not None:
-            self._migrations.observe(written)
+            migrations.observe(written)
         self._send(events.RecordWritten(migration.id, migration.revision))
 
     async def _delete_record(self, migration: Migration) -> None:
-        """Delete the object of a migration that ended. The time of a move is written first: a new leader needs it."""
-        vm = self._machines.get(migration.vm, namespace=migration.source.namespace)
-        if migration.phase is Phase.CLEANED and vm is not None and (moved_at(vm) or 0) < migration.since:
+        """Delete the object of a migration that ended."""
+        if migration.kind == VIRTUAL_MACHINE and migration.phase is Phase.CLEANED:
+            await self._record_move(migration)
+        await self._writer.delete_record(migration)
+
+    async def _record_move(self, migration: Migration) -> None:
+        """Write when a VirtualMachine moved, which a new leader needs. KubeVirt's pods show it themselves."""
+        machines = self._hypervisors[migration.kind].machines
+        vm = machines.get(migration.vm, namespace=migration.source.namespace)
+        if vm is not None and (moved_at(vm) or 0) < migration.since:
             written = await self._writer.record_move(migration, vm)
             if written is not None:
-                self._machines.observe(written)
-        await self._writer.delete_record(migration)
+                machines.observe(written)

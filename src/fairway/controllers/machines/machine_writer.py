@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from fairway.api.virtual_machine import VirtualMachine, VirtualMachineMigration
+from fairway.api.virtual_machine import VirtualMachine
 from fairway.controllers.leadership import Leadership
+from fairway.controllers.machines.hypervisors import HYPERVISORS, MigrationObject
 from fairway.engine.workload import WorkloadKey
 from fairway.kube import (
     AlreadyExists,
@@ -22,7 +23,7 @@ from fairway.kube import (
     Patch,
     Resource,
 )
-from fairway.kube.resource import PODS
+from fairway.kube.resource import PODS, VIRTUAL_MACHINES
 from fairway.machines.events import Event, PermitConflict, PermitNotWritten, PermitWritten
 from fairway.machines.instructions import WritePermit
 from fairway.machines.machine import Demand
@@ -32,7 +33,6 @@ from fairway.machines.neonvm import (
     GENERATION,
     RECORD,
     demand_of,
-    migration_object,
     moved_patch,
     permit_patch,
     record_of,
@@ -41,7 +41,7 @@ from fairway.machines.neonvm import (
 from fairway.observe.meters import Meters
 
 MANAGER: Final = "fairway-machines"
-NAME_TAKEN: Final = "another VirtualMachineMigration has the name {id}: delete it"
+NAME_TAKEN: Final = "another {kind} has the name {id}: delete it"
 CHANGES_ALWAYS: Final = "the record of migration {id} was changed by another process"
 TRIES: Final = 3
 """Attempts with a newer VirtualMachine, before the write counts as failed."""
@@ -61,11 +61,8 @@ class MachineWriter:
         *,
         leadership: Leadership,
         meters: Meters,
-        machines: Resource[VirtualMachine],
-        migrations: Resource[VirtualMachineMigration],
     ) -> None:
         self._client, self._leadership, self._meters = client, leadership, meters
-        self._machines, self._migrations = machines, migrations
 
     async def write_permit(
         self, write: WritePermit, vm: VirtualMachine
@@ -74,9 +71,9 @@ class MachineWriter:
         meta = vm.metadata
         for _ in range(TRIES):
             try:
-                with self._counted(self._machines, "patch"):
+                with self._counted(VIRTUAL_MACHINES, "patch"):
                     written = await self._client.patch(
-                        self._machines,
+                        VIRTUAL_MACHINES,
                         meta.name,
                         permit_patch(write, vm),
                         kind=Patch.JSON,
@@ -84,7 +81,7 @@ class MachineWriter:
                         field_manager=MANAGER,
                     )
             except (Invalid, Conflict):
-                vm = await self._client.get(self._machines, meta.name, namespace=meta.namespace)
+                vm = await self._client.get(VIRTUAL_MACHINES, meta.name, namespace=meta.namespace)
                 if vm.metadata.uid != meta.uid:
                     break
                 recorded = _recorded(vm)
@@ -97,13 +94,13 @@ class MachineWriter:
         return PermitNotWritten(write.key), None
 
     async def write_record(
-        self, migration: Migration, known: VirtualMachineMigration | None
-    ) -> VirtualMachineMigration | None:
+        self, migration: Migration, known: MigrationObject | None
+    ) -> MigrationObject | None:
         """Write a record, and create its object with the first one. Return the object; None if it exists no longer.
 
         ``known`` is the object as it was last seen. Raises KubeError; Conflict if the name is taken.
         """
-        namespace = migration.source.namespace
+        namespace, resource = migration.source.namespace, _resource(migration)
         try:
             if known is None:
                 known = await self._create_or_get(migration)
@@ -111,9 +108,9 @@ class MachineWriter:
                 if known.metadata.annotations.get(RECORD) == encode_record(migration):
                     return known
                 try:
-                    with self._counted(self._migrations, "patch"):
+                    with self._counted(resource, "patch"):
                         return await self._client.patch(
-                            self._migrations,
+                            resource,
                             migration.id,
                             _record_patch(migration, known),
                             kind=Patch.JSON,
@@ -121,39 +118,41 @@ class MachineWriter:
                             field_manager=MANAGER,
                         )
                 except Invalid:
-                    known = await self._client.get(self._migrations, migration.id, namespace=namespace)
+                    known = await self._client.get(resource, migration.id, namespace=namespace)
         except NotFound:
             if migration.phase in ENDING:
                 return None
             raise
         raise Conflict(CHANGES_ALWAYS.format(id=migration.id), code=409, reason="Conflict")
 
-    async def _create_or_get(self, migration: Migration) -> VirtualMachineMigration:
+    async def _create_or_get(self, migration: Migration) -> MigrationObject:
         """Create the object of a migration that begins; return the one of a migration under way."""
-        namespace = migration.source.namespace
+        namespace, resource = migration.source.namespace, _resource(migration)
         if migration.phase is Phase.PLANNED:
             try:
-                with self._counted(self._migrations, "create"):
+                with self._counted(resource, "create"):
                     return await self._client.create(
-                        self._migrations,
-                        migration_object(migration),
+                        resource,
+                        HYPERVISORS[migration.kind].object_of(migration),
                         namespace=namespace,
                         field_manager=MANAGER,
                     )
             except AlreadyExists:
                 pass
-        known = await self._client.get(self._migrations, migration.id, namespace=namespace)
+        known: MigrationObject = await self._client.get(resource, migration.id, namespace=namespace)
         if migration.phase is Phase.PLANNED and not _is_same(known, migration):
-            raise Conflict(NAME_TAKEN.format(id=migration.id), code=409, reason="Conflict")
+            raise Conflict(
+                NAME_TAKEN.format(kind=resource.kind, id=migration.id), code=409, reason="Conflict"
+            )
         return known
 
     async def record_move(self, migration: Migration, vm: VirtualMachine) -> VirtualMachine | None:
         """Write to the VirtualMachine when its migration ended. Return it; None if it exists no longer."""
         meta = vm.metadata
         try:
-            with self._counted(self._machines, "patch"):
+            with self._counted(VIRTUAL_MACHINES, "patch"):
                 return await self._client.patch(
-                    self._machines,
+                    VIRTUAL_MACHINES,
                     meta.name,
                     moved_patch(migration),
                     kind=Patch.MERGE,
@@ -164,7 +163,7 @@ class MachineWriter:
             return None
 
     async def delete_record(self, migration: Migration) -> None:
-        await self._delete(self._migrations, migration.source.namespace, migration.id)
+        await self._delete(_resource(migration), migration.source.namespace, migration.id)
 
     async def delete_pod(self, key: WorkloadKey) -> None:
         await self._delete(PODS, key.namespace, key.name, uid=key.uid)
@@ -218,7 +217,11 @@ def _recorded(vm: VirtualMachine) -> Demand | None:
     return Demand(requested=size_of(vm), approved=size_of(vm), generation=int(generation))
 
 
-def _is_same(known: VirtualMachineMigration, migration: Migration) -> bool:
+def _resource(migration: Migration) -> Resource[MigrationObject]:
+    return HYPERVISORS[migration.kind].migrations
+
+
+def _is_same(known: MigrationObject, migration: Migration) -> bool:
     """Return whether an object with the name of a new migration is that of this migration, and not of an older one."""
     try:
         record = record_of(known)
@@ -227,7 +230,7 @@ def _is_same(known: VirtualMachineMigration, migration: Migration) -> bool:
     return record is not None and record.source == migration.source and record.active
 
 
-def _record_patch(migration: Migration, known: VirtualMachineMigration) -> list[dict[str, Any]]:
+def _record_patch(migration: Migration, known: MigrationObject) -> list[dict[str, Any]]:
     """Return the JSON patch that writes a record. It fails if there is another one than ``known`` has."""
     annotations = known.metadata.annotations
     path = "/metadata/annotations/" + RECORD.replace("/", "~1")

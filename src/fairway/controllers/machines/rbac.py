@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from fairway.api.kubevirt import KUBEVIRT_GROUP
 from fairway.api.pod_group import POD_GROUP_API
 from fairway.api.virtual_machine import NEON_GROUP
 from fairway.controllers.serving import RULES as REVIEWS
@@ -21,6 +22,12 @@ RULES: Final = (
     Rule(
         groups=(NEON_GROUP,),
         resources=("virtualmachinemigrations",),
+        verbs=("create", "delete", "get", "list", "patch", "watch"),
+    ),
+    Rule(groups=(KUBEVIRT_GROUP,), resources=("virtualmachineinstances",), verbs=("list", "watch")),
+    Rule(
+        groups=(KUBEVIRT_GROUP,),
+        resources=("virtualmachineinstancemigrations",),
         verbs=("create", "delete", "get", "list", "patch", "watch"),
     ),
     # Agents of virtual machines prove who they are with tokens.

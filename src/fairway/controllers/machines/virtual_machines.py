@@ -17,16 +17,16 @@ from typing import Final
 
 from fairway.api.node import Node
 from fairway.api.pod import Pod
-from fairway.api.virtual_machine import VirtualMachine, VirtualMachineMigration
 from fairway.controllers.leadership import Leadership
-from fairway.controllers.machines.machine_lanes import MIGRATION, Written
-from fairway.controllers.machines.machine_objects import (
-    NO_MACHINE,
-    MachineObjects,
-    ObjectKey,
-    host_of,
-    key_of,
+from fairway.controllers.machines.hypervisors import (
+    Hypervisors,
+    MachineObject,
+    MigrationObject,
+    find_record,
+    migrators_of,
 )
+from fairway.controllers.machines.machine_lanes import MIGRATION, Written
+from fairway.controllers.machines.machine_objects import NO_MACHINE, MachineObjects, host_of, key_of
 from fairway.controllers.machines.machine_oracle import MachineOracle, Preview
 from fairway.controllers.machines.machine_reports import MachineReports
 from fairway.controllers.machines.machine_steps import MachineSteps
@@ -56,7 +56,9 @@ from fairway.kube.resource import T
 from fairway.machines import events, instructions
 from fairway.machines.events import Event, Observation, Stage
 from fairway.machines.instructions import Instruction
-from fairway.machines.neonvm import RECORD, NeonVMMigrator, demand_of, machine_of
+from fairway.machines.kubevirt import INSTANCE_KIND
+from fairway.machines.machine import VIRTUAL_MACHINE, Identity
+from fairway.machines.neonvm import RECORD
 from fairway.machines.permit_protocol import (
     STARTING,
     UNAVAILABLE,
@@ -77,11 +79,11 @@ EPOCH: Final = 1
 LEAST_WAIT: Final = 0.001
 """Seconds of the timer, which protects the event loop from a deadline that does not pass."""
 
-OBJECT_DELETED: Final = "the VirtualMachineMigration was deleted"
-STRAY: Final = "deleting VirtualMachineMigration %s/%s: a former leader created it"
+OBJECT_DELETED: Final = "the {kind} was deleted"
+STRAY: Final = "deleting %s %s/%s: a former leader created it"
 REBUILDING: Final = "unexpected error; rebuilding the state of machines from the hub"
 ROOM: Final = "room of virtual machines"
-MACHINE_OBSERVED: Final = "VirtualMachine observed"
+MACHINE_OBSERVED: Final = "virtual machine observed"
 
 
 class VirtualMachines:
@@ -92,8 +94,7 @@ class VirtualMachines:
         *,
         nodes: Informer[Node],
         pods: Informer[Pod],
-        machines: Informer[VirtualMachine],
-        migrations: Informer[VirtualMachineMigration],
+        hypervisors: Hypervisors,
         writer: MachineWriter,
         settings: MachineSettings,
         fleet: NodeFleet,
@@ -101,26 +102,22 @@ class VirtualMachines:
         metrics: PermitMetrics,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self._nodes, self._pods, self._machines, self._migrations = nodes, pods, machines, migrations
+        self._nodes, self._pods, self._hypervisors = nodes, pods, hypervisors
         self._settings, self._fleet, self._clock = settings, fleet, clock
+        neonvm, kubevirt = hypervisors.get(VIRTUAL_MACHINE), hypervisors.get(INSTANCE_KIND)
         self.objects = MachineObjects(
             nodes=nodes.store,
             pods=pods.store,
-            machines=machines.store,
-            migrations=migrations.store,
+            machines={} if neonvm is None else neonvm.machines.store,
+            migrations={} if neonvm is None else neonvm.migrations.store,
             resources=settings.resources,
-        )
-        migrator = NeonVMMigrator(
-            migrations=lambda namespace, name: migrations.get(name, namespace=namespace),
-            machines=lambda namespace, name: machines.get(name, namespace=namespace),
-            pods=lambda namespace, name: pods.get(name, namespace=namespace),
-            hosts=self.objects.hosts,
+            instances=None if kubevirt is None else kubevirt.machines.store,
+            instance_migrations=None if kubevirt is None else kubevirt.migrations.store,
         )
         self._steps = MachineSteps(
             writer=writer,
-            migrator=migrator,
-            machines=machines,
-            migrations=migrations,
+            migrators=migrators_of(hypervisors, self.objects),
+            hypervisors=hypervisors,
             state=lambda: self.state,
             send=self.send,
         )
@@ -166,13 +163,16 @@ class VirtualMachines:
         self._unsubscribe = [
             self._nodes.subscribe(lambda batch: _each(batch, self._node_changed, self._node_deleted)),
             self._pods.subscribe(lambda batch: _each(batch, self._pod_changed, self._pod_deleted)),
-            self._machines.subscribe(
-                lambda batch: _each(batch, self._machine_changed, self._machine_changed)
-            ),
-            self._migrations.subscribe(
-                lambda batch: _each(batch, self._migration_changed, self._migration_deleted)
-            ),
         ]
+        for each in self._hypervisors.values():
+            self._unsubscribe += [
+                each.machines.subscribe(
+                    lambda batch: _each(batch, self._machine_changed, self._machine_changed)
+                ),
+                each.migrations.subscribe(
+                    lambda batch: _each(batch, self._migration_changed, self._migration_deleted)
+                ),
+            ]
         self.send(events.Loaded())
 
     async def run(self, leadership: Leadership) -> None:
@@ -296,7 +296,10 @@ class VirtualMachines:
         self.objects.index(pod)
         self._observe_pod(pod)
         self._review_nominations(key_of(pod))
-        self._observe_migrations(self.objects.machine_name(pod))
+        if pod.finished:  # KubeVirt keeps the pods that machines have left
+            self._observe_machine(self.objects.machine_name(pod))
+        else:
+            self._observe_migrations(self.objects.machine_name(pod))
 
     def _pod_deleted(self, pod: Pod) -> None:
         self._remove(key_of(pod))
@@ -312,13 +315,14 @@ class VirtualMachines:
             return
         known = self.state.permits.machines.get(key)
         if known is not None and known.vm and not found.machine.vm:
-            return  # the VirtualMachine is gone, and its pod still uses the room
+            return  # the virtual machine is gone, and its pod still uses the room
         assumed = self._assumed.pop(key, None)
         machine = found.machine
         if known is not None and known.moved is not None:
             # The annotation is written at the end of the migration, after the pod has got another owner.
             machine = replace(machine, moved=max(known.moved, machine.moved or 0))
-        if known != machine:
+        # After a migration that another client started, no pod runs the machine until the new one is observed again.
+        if known != machine or (machine.vm and machine.identity not in self.state.permits.owners):
             self.send(replace(found, machine=machine))
         if assumed is not None and assumed != machine.host:
             self.send(events.PodForgotten(key, assumed))
@@ -337,10 +341,10 @@ class VirtualMachines:
         if key in self.state.permits.machines:
             self.send(events.MachineGone(key))
 
-    def _machine_changed(self, vm: VirtualMachine) -> None:
-        self._observe_machine((vm.metadata.namespace, vm.metadata.name))
+    def _machine_changed(self, vm: MachineObject) -> None:
+        self._observe_machine((vm.kind, vm.metadata.namespace, vm.metadata.name))
 
-    def _observe_machine(self, vm: ObjectKey | None) -> None:
+    def _observe_machine(self, vm: Identity | None) -> None:
         if vm is not None:
             pods = self.objects.pods_of(vm)
             for pod in pods:
@@ -350,40 +354,38 @@ class VirtualMachines:
                 columns = {grantable(each): Direction.UP for each in self._settings.resources}
                 self._wake(QueueEvent(label=MACHINE_OBSERVED, columns=columns))
 
-    def _observe_migrations(self, vm: ObjectKey | None) -> None:
+    def _observe_migrations(self, vm: Identity | None) -> None:
         for each in list(self.state.migrations.records.values()):
-            if (each.source.namespace, each.vm) == vm:
+            if each.identity == vm:
                 self.send(self._steps.observation(each))
 
-    def _migration_changed(self, migration: VirtualMachineMigration) -> None:
-        meta = migration.metadata
-        target = self.objects.pods.get((meta.namespace, migration.status.targetPodName))
+    def _migration_changed(self, migration: MigrationObject) -> None:
+        meta, target = migration.metadata, self.objects.target_of(migration)
         if target is not None:
             # The pod may have been reported before its owner.
             self.objects.index(target)
             self._observe_pod(target)
-        record = self.state.migrations.records.get(meta.name)
-        if record is not None and record.source.namespace == meta.namespace:
+        record = find_record(migration, self.state.migrations.records)
+        if record is not None:
             self.send(self._steps.observation(record))
         elif RECORD in meta.annotations and meta.deletionTimestamp is None:
             self._delete_stray(migration)
 
-    def _delete_stray(self, object_: VirtualMachineMigration) -> None:
+    def _delete_stray(self, object_: MigrationObject) -> None:
         """Cancel a migration that a former leader created after this term began."""
         meta = object_.metadata
         if self._loaded and not self._steps.lanes.is_waiting((MIGRATION, meta.namespace, meta.name)):
             for record in self.objects.records():
                 if (record.source.namespace, record.id) == (meta.namespace, meta.name):
-                    log.info(STRAY, meta.namespace, meta.name)
+                    log.info(STRAY, object_.kind, meta.namespace, meta.name)
                     self._steps.add(instructions.DeleteRecord(record))
 
-    def _migration_deleted(self, migration: VirtualMachineMigration) -> None:
-        meta = migration.metadata
-        record = self.state.migrations.records.get(meta.name)
-        if record is None or record.source.namespace != meta.namespace:
+    def _migration_deleted(self, migration: MigrationObject) -> None:
+        record = find_record(migration, self.state.migrations.records)
+        if record is None:
             return
         if record.cancellable:
-            failed = Observation(stage=Stage.FAILED, message=OBJECT_DELETED)
+            failed = Observation(stage=Stage.FAILED, message=OBJECT_DELETED.format(kind=migration.kind))
             self.send(events.MigrationObserved(record.id, failed))
         else:
             self.send(self._steps.observation(record))
@@ -440,13 +442,13 @@ class VirtualMachines:
     def _amounts(self, pod: Pod) -> ResourceList:
         # A workload lacks the owners of its pod.
         pod = self.objects.pods.get((pod.metadata.namespace, pod.metadata.name), pod)
-        vm = self.objects.machine_of_pod(pod)
-        if vm is None:
+        found = self.objects.machine_in(pod, HostKey("", ""))
+        if found is None:
             return self.objects.requests(pod)
         migration = self.state.migrations.of_target(pod.metadata.namespace, pod.metadata.name)
         if migration is not None:
             return migration.amounts
-        machine, demand = machine_of(vm, pod, HostKey("", "")), demand_of(vm)
+        machine, demand = found.machine, found.demand
         approved = machine.using if demand is None else demand.approved
         size = {name: max(amount, approved.get(name, 0)) for name, amount in machine.using.items()}
         return charge(size, machine.factors)

@@ -22,7 +22,6 @@ from fairway.engine.workload import HostKey, ResourceList, WorkloadKey
 from fairway.fleet.instant import Micros
 from fairway.kube.resource import Key, KubeStruct, key_of
 from fairway.machines.machine import Machine
-from fairway.machines.neonvm import demand_of, machine_of
 from fairway.machines.settings import MachineSettings
 from fairway.machines.size import charge
 from fairway.machines.state import MachineState
@@ -135,15 +134,15 @@ class ObservedRoom:
 
     def amounts(self, pod: Pod) -> ResourceList:
         """Return what a pod counts on a node: the size of its machine, or its requests."""
-        vm = self._objects.machine_of_pod(pod)
-        if vm is None:
+        found = self._objects.machine_in(pod, HostKey("", ""))
+        if found is None:
             return self._objects.requests(pod)
         if key_of(pod) in self._sizes:
             return self._sizes[key_of(pod)]
         migration = self._state.migrations.of_target(pod.metadata.namespace, pod.metadata.name)
         if migration is not None:
             return migration.amounts
-        machine, demand = machine_of(vm, pod, HostKey("", "")), demand_of(vm)
+        machine, demand = found.machine, found.demand
         approved = machine.using if demand is None else demand.approved
         size = {name: max(amount, approved.get(name, 0)) for name, amount in machine.using.items()}
         return charge(size, machine.factors)
