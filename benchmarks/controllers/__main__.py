@@ -55,7 +55,7 @@ QUICK = Sizes(clusters=1_000, placements=(500,), reacting=500, seconds=20, fleet
 
 
 async def run(
-    sizes: Sizes, *, parts: str, kinds: list[str], fsync: bool, profile: str, beside: str
+    sizes: Sizes, *, parts: str, kinds: list[str], fsync: bool, profile: str, beside: str, floor: bool
 ) -> dict[str, Any]:
     results: dict[str, Any] = {"machine": machine()}
     versions = {"this version": "", **({"beside": beside} if beside else {})}
@@ -91,6 +91,7 @@ async def run(
                         placements=sizes.reacting,
                         seconds=sizes.seconds,
                         period=sizes.period,
+                        floor=floor and not rounds["this version"],
                         note=note,
                     )
                     rounds[version].append(measured)
@@ -135,6 +136,9 @@ def main() -> None:
         "--beside", metavar="DIR", default="", help="also measure the version in DIR, in turns"
     )
     parser.add_argument("--rounds", type=int, metavar="N", help="rounds of (b) with --beside")
+    parser.add_argument(
+        "--floor", action=argparse.BooleanOptionalAction, default=True, help="measure bare writers in (b)"
+    )
     parser.add_argument("--json", metavar="FILE", help="also write the results to FILE as JSON")
     parser.add_argument(
         "--profile", metavar="DIR", default="", help="write profiles of the controller to DIR"
@@ -160,6 +164,7 @@ def main() -> None:
                 fsync=given.fsync,
                 profile=given.profile,
                 beside=given.beside,
+                floor=given.floor,
             )
         )
     except ToolsMissing as missing:

@@ -5,6 +5,8 @@ group by score alone, so the expected decision is known. A sample is the time fr
 a score that changes a decision to the arrival of the new decision on a watch. If the next score of the group is
 written before the decision, a decision for both ends both samples. The times of the hub, the watch and the network
 are included.
+
+The rows *bare writer* are the floor: a process that does nothing but the same writes after the same scores (``bare``).
 """
 
 import asyncio
@@ -17,7 +19,7 @@ from typing import Any
 
 from benchmarks.controllers import objects
 from benchmarks.controllers.objects import NAMESPACE, SCORE, score_status
-from benchmarks.controllers.process import Child, memory
+from benchmarks.controllers.process import Child, child, memory
 from benchmarks.controllers.stage import Stage
 from benchmarks.measure import Note, percentile, table
 from fairway.api.decision import PlacementDecision
@@ -65,11 +67,15 @@ class Watcher:
     def __init__(self, groups: Mapping[str, Group]) -> None:
         self._groups = groups
         self._caught_up: dict[str, int] = {}
+        self.events = 0
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin a new measurement."""
         self.samples: list[float] = []
         self.early = 0
         """Decisions observed before the response to the write of the score."""
         self.unexpected = 0
-        self.events = 0
 
     def hear(self, batch: Batch[PlacementDecision]) -> None:
         at = time.monotonic()
@@ -163,13 +169,19 @@ def divided(stage: Stage, names: Mapping[str, str]) -> dict[str, Group]:
     return groups
 
 
+BARE = {"bare writer, same writes": (), "bare writer, plain client": ("--plain",)}
+"""Arguments of the processes that only write."""
+
+
 async def measure(
-    stage: Stage, *, placements: int, seconds: float, period: float, note: Note
+    stage: Stage, *, placements: int, seconds: float, period: float, floor: bool, note: Note
 ) -> dict[str, Any]:
+    """``floor``: measure the bare writers as well."""
     names = {name: f"group-{number % GROUPS}" for number, name in enumerate(stage.scores)}
     groups = divided(stage, names)
     owners = {f"group-{number % GROUPS}-{number // GROUPS}": number % GROUPS for number in range(placements)}
     listed = list(owners.items())
+    owned = {name: groups[f"group-{at}"] for name, at in listed}
     watcher, fleet = Watcher(groups), Fleet(stage, groups, period=period)
     informer = Informer(stage.client, PLACEMENT_DECISIONS, namespace=NAMESPACE)
     informer.subscribe(watcher.hear)
@@ -185,41 +197,68 @@ async def measure(
             )
             await _settled(controller, watcher, placements)
             note(f"{len(stage.scores):,} scores every {period:g} s for {seconds:.0f} s")
-            before, meters = await controller.ask("figures"), await controller.ask("meters")
+            meters = await controller.ask("meters")
             await controller.ask("phases")
-            cpu, hub = controller.cpu(), stage.cpu()
-            began = time.monotonic()
-            await fleet.run(began + seconds)
-            lasted = time.monotonic() - began
-            cpu, hub = controller.cpu() - cpu, stage.cpu() - hub
-            after, meters_after = await controller.ask("figures"), await controller.ask("meters")
-            behind = await _caught_up(watcher, {name: groups[f"group-{at}"] for name, at in listed})
+            found = await _react(stage, controller, fleet, seconds)
+            meters_after = await controller.ask("meters")
+            await _caught_up(watcher, owned)
             phases, resident = await controller.ask("phases"), memory(controller.pid)[0]
+            found |= _samples(watcher)
+        bare = {}
+        for name, arguments in BARE.items() if floor else ():
+            note(name)
+            watcher.begin()
+            fleet = Fleet(stage, groups, period=period)
+            options = ("--kubeconfig", str(stage.kubeconfig), "--chosen", str(CHOSEN), *arguments)
+            async with child("benchmarks.controllers.bare", *options) as writer:
+                while (await writer.ask("figures"))["busy"]:
+                    await asyncio.sleep(0.1)
+                bare[name] = await _react(stage, writer, fleet, seconds)
+                await _caught_up(watcher, owned)
+                bare[name] |= {**_samples(watcher), "resident": memory(writer.pid)[0]}
     for group in groups.values():
         stage.scores.update(group.scores)
     await objects.clear(stage.client, NAMESPACE)
-    if not watcher.samples:
-        raise RuntimeError("no score changed a decision: use more clusters or more time")
-    if behind:
-        raise RuntimeError(f"{len(behind)} placements lack the expected decision, among them {behind[0]}")
     return {
+        **found,
         "placements": placements,
         "clusters": len(stage.scores),
+        "resident": resident,
+        "phases": phases,
+        "meters": {name: value - meters.get(name, 0.0) for name, value in meters_after.items()},
+        "bare": bare,
+    }
+
+
+async def _react(stage: Stage, process: Child, fleet: Fleet, seconds: float) -> dict[str, Any]:
+    """Write scores for so long, and return what the process and the hub did meanwhile."""
+    before = await process.ask("figures")
+    cpu, hub = process.cpu(), stage.cpu()
+    began = time.monotonic()
+    await fleet.run(began + seconds)
+    lasted = time.monotonic() - began
+    cpu, hub = process.cpu() - cpu, stage.cpu() - hub
+    after = await process.ask("figures")
+    return {
         "seconds": lasted,
         "scores": fleet.writes,
         "changes": fleet.changes,
+        "cpu": cpu * 60 / lasted,
+        "hub_cpu": hub * 60 / lasted,
+        "requests": _less(after["requests"], before["requests"], "count"),
+        "request_seconds": _less(after["requests"], before["requests"], "seconds"),
+    }
+
+
+def _samples(watcher: Watcher) -> dict[str, Any]:
+    if not watcher.samples:
+        raise RuntimeError("no score changed a decision: use more clusters or more time")
+    return {
         "samples": len(watcher.samples),
         "early": watcher.early,
         "unexpected": watcher.unexpected,
         "times": watcher.samples,
         **_percentiles(watcher.samples),
-        "cpu": cpu * 60 / lasted,
-        "hub_cpu": hub * 60 / lasted,
-        "resident": resident,
-        "requests": _less(after["requests"], before["requests"], "count"),
-        "request_seconds": _less(after["requests"], before["requests"], "seconds"),
-        "phases": phases,
-        "meters": {name: value - meters.get(name, 0.0) for name, value in meters_after.items()},
     }
 
 
@@ -278,13 +317,13 @@ async def _settled(controller: Child, watcher: Watcher, placements: int) -> None
             await asyncio.sleep(0.5)
 
 
-async def _caught_up(watcher: Watcher, placements: Mapping[str, Group]) -> list[str]:
-    """Wait for the last decisions; return the placements without the expected one."""
+async def _caught_up(watcher: Watcher, placements: Mapping[str, Group]) -> None:
+    """Wait for the last decisions. Raises RuntimeError if one does not arrive."""
     for _ in range(int(SETTLE_SECONDS * 10)):
-        if not watcher.behind(placements):
-            break
+        if not (behind := watcher.behind(placements)):
+            return
         await asyncio.sleep(0.1)
-    return watcher.behind(placements)
+    raise RuntimeError(f"{len(behind)} placements lack the expected decision, among them {behind[0]}")
 
 
 def _less(after: Mapping[str, Any], before: Mapping[str, Any], what: str) -> dict[str, float]:
@@ -303,7 +342,7 @@ def shown(results: list[tuple[str, dict[str, Any]]]) -> str:
                 f"{found['hub_cpu']:.1f}",
                 f"{found['resident'] / 1e6:.0f}",
             ]
-            for hub, found in results
+            for hub, found in _rows(results)
         ),
         *(
             [
@@ -321,6 +360,8 @@ def shown(results: list[tuple[str, dict[str, Any]]]) -> str:
     ]
     lines = ["(b) reaction: score written → decision written", table(rows), ""]
     for hub, found in results:
+        for name, bare in found["bare"].items():
+            lines.append(f"    {name}: {bare['changes'] / bare['seconds'] * 60:.0f} changes a minute")
         each = found["seconds"] / 60
         looks = found["meters"].get('fairway_workqueue_adds_total{controller="placement"}', 0)
         lines.append(
@@ -336,6 +377,11 @@ def shown(results: list[tuple[str, dict[str, Any]]]) -> str:
         lines.append(f"      requests: {'; '.join(parts)}")
         lines += ["", "    inside the controller, of each decision", _phases(found["phases"])]
     return "\n".join(lines)
+
+
+def _rows(results: list[tuple[str, dict[str, Any]]]) -> list[tuple[str, dict[str, Any]]]:
+    """Return the results, each followed by its bare writers."""
+    return [row for hub, found in results for row in ((hub, found), *found["bare"].items())]
 
 
 def _phases(found: Mapping[str, Mapping[str, float]]) -> str:
