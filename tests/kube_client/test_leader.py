@@ -402,6 +402,10 @@ class TestOne:
             Timing(**timing)
         assert str(caught.value) == BAD_TIMING
 
+    def test_timing_of_another_lease_duration_has_the_proportions_of_the_default(self) -> None:
+        assert Timing.of_lease(Timing().lease) == Timing()
+        assert Timing.of_lease(30) == Timing(lease=30, renew=20.0, retry=4.0)
+
     def test_leader_identities_are_unique(self) -> None:
         assert unique_identity("pod-1") != unique_identity("pod-1")
         assert unique_identity("pod-1").startswith("pod-1_")

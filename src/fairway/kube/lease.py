@@ -17,6 +17,8 @@ LEASES: Final = Resource(
 BAD_TIMING: Final = "must be lease > renew > retry × (1 + jitter) > 0, and stuck > 0"
 LONGEST_LEASE: Final = 300
 """Seconds; longer durations in a Lease are cut to this. OCM uses 137 seconds."""
+SHORTEST_LEASE: Final = 3
+"""Seconds; a leader writes for up to a second without a new confirmation of its Lease."""
 CLOCKS_APART: Final = timedelta(hours=1)
 """Seconds; a renewTime further in the future is ignored where clocks must be compared."""
 
@@ -91,6 +93,16 @@ class Timing:
     def __post_init__(self) -> None:
         if not self.lease > self.renew > self.retry * (1 + self.jitter) > 0 or self.stuck <= 0:
             raise ValueError(BAD_TIMING)
+
+    @classmethod
+    def of_lease(cls, seconds: int) -> "Timing":
+        """Return the timing for a Lease of this duration, in the proportions of the default."""
+        default = cls()
+        return cls(
+            lease=seconds,
+            renew=default.renew * seconds / default.lease,
+            retry=default.retry * seconds / default.lease,
+        )
 
     @property
     def request(self) -> float:

@@ -19,6 +19,7 @@ from fairway.controllers.placement.shard import Shard
 from fairway.controllers.settings import MACHINES, PLACEMENT, Settings
 from fairway.kube import Timing
 from fairway.kube.leader import unique_identity
+from fairway.kube.lease import LONGEST_LEASE, SHORTEST_LEASE
 from fairway.observe import logs
 
 PREFIX: Final = "FAIRWAY"
@@ -81,6 +82,14 @@ hub is unreachable.
     help="Namespace of the Leases.",
 )
 @click.option(
+    "--lease-duration",
+    type=click.IntRange(SHORTEST_LEASE, LONGEST_LEASE),
+    default=Timing().lease,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time after which another process replaces a leader that does not renew its Lease.",
+)
+@click.option(
     "--identity",
     metavar="NAME",
     help="Unique name of this process in the election.  [default: generated]",
@@ -133,6 +142,7 @@ def run(
     scheduler_config: Path | None,
     leader_elect: bool,
     lease_namespace: str,
+    lease_duration: int,
     identity: str | None,
     shard: Shard,
     shadow: bool,
@@ -158,7 +168,7 @@ def run(
     machines = MACHINES in controllers
     settings = Settings(
         controllers=controllers,
-        election=Timing() if leader_elect else None,
+        election=Timing.of_lease(lease_duration) if leader_elect else None,
         identity=identity or unique_identity(os.environ.get(POD_VARIABLE, "")),
         namespace=lease_namespace,
         shard=shard,
