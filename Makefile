@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 INTERLEAVED := tests/engine/queue/test_interleavings.py tests/engine/test_ledger_interleavings.py tests/engine/test_commit_interleavings.py tests/machines/test_interleavings.py tests/engine/test_scheduler_interleavings.py
-SOAKED := tests/chaos tests/controllers/bench tests/controllers/chaos tests/controllers/crash tests/properties/test_controller_book.py $(INTERLEAVED)
+SOAKED := tests/chaos tests/controllers/bench tests/controllers/chaos tests/controllers/crash tests/controllers/machines/test_machine_crashes.py tests/properties/test_controller_book.py $(INTERLEAVED)
 ARGS   ?=
 
 # Byte code is kept in one folder, also where the environment switches it off: the tests start hundreds of processes.

@@ -6,15 +6,17 @@ import os
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from controllers.machines.machine_rig import prepare_machine_hub
+from fairway.api.crd import machine_crds
 from fairway.api.pod import Pod
-from fairway.kube import Client, Informer, NotFound, ServerError
+from fairway.kube import AlreadyExists, Client, Informer
 from fairway.kube.resource import NODES, PODS
 from rigs.kubernetes import KWOK, SCHEDULER, RealHub, Tools, kube_scheduler, real_hub
 from rigs.processes import Process
@@ -75,6 +77,8 @@ POD_GROUPS: Mapping[str, Any] = {
 class PodCluster:
     hub: RealHub
     fairway: Process
+    configuration: Path
+    """The scheduler configuration."""
 
 
 @asynccontextmanager
@@ -82,8 +86,7 @@ async def pod_cluster(tools: Tools, folder: Path) -> AsyncIterator[PodCluster]:
     tools.require(KWOK, SCHEDULER)
     configuration = folder / "scheduler.yaml"
     async with real_hub(tools, folder=folder, with_kwok=True) as hub:
-        async with Client.from_kubeconfig(hub.kubeconfig) as client:
-            await define_pod_groups(client)
+        await prepare_machine_hub(hub.kubeconfig, definitions=(*machine_crds(), POD_GROUPS))
         configuration.write_text(json.dumps(CONFIGURATION), encoding="utf-8")
         command = (
             *(sys.executable, "-m", "fairway", "run", "--controllers", "machines", "--no-leader-elect"),
@@ -96,22 +99,9 @@ async def pod_cluster(tools: Tools, folder: Path) -> AsyncIterator[PodCluster]:
                 tools, kubeconfig=hub.kubeconfig, folder=folder, configuration=WITHOUT_CLAIMS
             ) as scheduler:
                 hub.processes[SCHEDULER] = scheduler
-                yield PodCluster(hub, process)
+                yield PodCluster(hub, process, configuration)
         finally:
             await process.stop()
-
-
-async def define_pod_groups(client: Client) -> None:
-    definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    await client.request("POST", definitions, body=POD_GROUPS)
-    async with asyncio.timeout(LONGEST_SECONDS):
-        while True:
-            try:
-                await client.request("GET", "/apis/scheduling.x-k8s.io/v1alpha1/podgroups")
-            except (NotFound, ServerError):
-                await asyncio.sleep(0.05)
-            else:
-                return
 
 
 class PodSpace:
@@ -120,13 +110,13 @@ class PodSpace:
 
     def __init__(self, client: Client, name: str) -> None:
         self.client, self.name = client, name
-        self._informer = Informer(client, PODS, namespace=name)
+        self.informer = Informer(client, PODS, namespace=name)
         self._changed = asyncio.Event()
-        self._informer.subscribe(lambda _: self._changed.set())
+        self.informer.subscribe(lambda _: self._changed.set())
 
     @property
     def pods(self) -> Mapping[str, Pod]:
-        return {each.metadata.name: each for each in self._informer.store.values()}
+        return {each.metadata.name: each for each in self.informer.store.values()}
 
     @property
     def nodes(self) -> Mapping[str, str]:
@@ -140,11 +130,14 @@ class PodSpace:
                 self._changed.clear()
                 await self._changed.wait()
 
-    async def add_nodes(self, *names: str) -> None:
+    async def add_nodes(self, *names: str, pool: str = "") -> None:
         for name in names:
             resources = {"cpu": str(CPUS), "memory": "32Gi", "pods": "110"}
             document = {
-                "metadata": {"name": name, "labels": {POOL: self.name, "kubernetes.io/hostname": name}},
+                "metadata": {
+                    "name": name,
+                    "labels": {POOL: pool or self.name, "kubernetes.io/hostname": name},
+                },
                 "status": {"capacity": resources, "allocatable": resources},
             }
             await self.client.request("POST", "/api/v1/nodes", body=document)
@@ -215,11 +208,23 @@ class PodSpace:
         return {name: count for name, count in Counter(self.nodes.values()).items() if count > CPUS}
 
 
+async def create_gang(space: PodSpace, name: str, members: int) -> None:
+    group = {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {"name": name},
+        "spec": {"minMember": members},
+    }
+    path = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{space.name}/podgroups"
+    await space.client.request("POST", path, body=group)
+
+
 @asynccontextmanager
 async def pod_space(cluster: PodCluster, name: str) -> AsyncIterator[PodSpace]:
     async with Client.from_kubeconfig(cluster.hub.kubeconfig) as client:
-        await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": name}})
+        with suppress(AlreadyExists):
+            await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": name}})
         space = PodSpace(client, name)
-        async with space._informer as informer:
+        async with space.informer as informer:
             await informer.synced.wait()
             yield space

@@ -3,13 +3,18 @@
 The sizes keep the tier fast. With FAIRWAY_PODS=5000 the first test has 5,000 pods on 500 nodes.
 """
 
-import os
-import signal
+import asyncio
 from collections.abc import AsyncIterator, Iterator
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fairway.machines.migration import Phase
+from fairway.whatif.simulation.machines.neonvm import Step
+from kube.crash_story import FULL, GANG, MACHINES, MEMBERS, PLAIN, VICTIMS, crash_story, moment
+from kube.mortal_scheduler import Cut, binding_of, deletion_of, permit_of
 from kube.pod_cluster import (
     CPUS,
     DEFAULT,
@@ -18,6 +23,7 @@ from kube.pod_cluster import (
     MANY_PODS,
     PodCluster,
     PodSpace,
+    create_gang,
     pod_cluster,
     pod_space,
 )
@@ -100,14 +106,7 @@ async def test_scheduled_event_is_that_of_kube_scheduler(space: PodSpace) -> Non
 
 async def test_gang_waits_for_room_and_starts_together(space: PodSpace) -> None:
     await space.add_nodes("gang-0")
-    group = {
-        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
-        "kind": "PodGroup",
-        "metadata": {"name": "gang"},
-        "spec": {"minMember": 3},
-    }
-    path = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{space.name}/podgroups"
-    await space.client.request("POST", path, body=group)
+    await create_gang(space, "gang", 3)
     labels = {"scheduling.x-k8s.io/pod-group": "gang"}
     await space.add_pods(names("gang", 3), cpu=HALF, scheduler=GANGS, labels=labels)
     await space.until(lambda: any(each.status.conditions for each in space.pods.values()))
@@ -141,11 +140,64 @@ async def test_preemption_spares_pods_with_a_disruption_budget(space: PodSpace) 
     assert event["message"].startswith("Preempted by pod ")
 
 
-async def test_killed_scheduler_continues_after_its_restart(cluster: PodCluster, space: PodSpace) -> None:
-    await space.add_nodes(*names("crash", 8))
-    await space.add_pods(names("pod", 8 * CPUS))
-    await space.until(lambda: bool(space.nodes))
-    os.kill(cluster.fairway.pid, signal.SIGKILL)
-    await cluster.fairway.restart(grace=0)
-    await space.until(lambda: len(space.nodes) == 8 * CPUS)
-    assert space.overcommitted() == {}
+async def test_scheduler_that_is_killed_at_every_step_converges(cluster: PodCluster, tmp_path: Path) -> None:
+    """Each process dies in the next step of a migration, and at the same moment in a step of a pod's commit."""
+    async with crash_story(cluster, tmp_path) as story:
+        rig = story.rig
+        await story.add_pod("plain", 1, pool=PLAIN)
+        await story.add_pod("thief", 2, pool=MACHINES, node=f"{MACHINES}-0")
+        asking = asyncio.create_task(story.request_permit("vm-a", 6))
+        unbound = Cut(matches=binding_of("plain"), carried_out=False)
+        await story.die_in(Phase.PLANNED, unbound, when=asking.done)
+        assert await asking == 4
+        assert not story.is_bound("plain")
+
+        bound = Cut(matches=binding_of("plain"))
+        await story.die_in(Phase.TARGET_PENDING, bound, when=lambda: story.is_bound("plain"))
+
+        await story.add_gang()  # two members wait on a node until the third one has one
+        await story.die_in(Phase.TARGET_BOUND, when=lambda: any(map(story.is_refused, MEMBERS)))
+        assert not any(map(story.is_bound, MEMBERS))
+
+        await story.space.add_nodes(f"{GANG}-1", pool=GANG)
+        first = Cut(matches=binding_of(*MEMBERS), once=True)
+        others = Cut(matches=binding_of(*MEMBERS), carried_out=False)
+        await story.die_in(Phase.COPYING, first, others, when=lambda: sum(map(story.is_bound, MEMBERS)) == 1)
+
+        rig.neonvm.release(Step.COMPLETE)
+        await story.add_preemptor()
+        alive = Cut(matches=deletion_of(*VICTIMS), carried_out=False)
+        nominated = {"thief": "", "urgent": f"{FULL}-0"}
+        await story.die_in(Phase.CUTOVER, alive, when=lambda: story.waiting() == nominated)
+
+        rig.neonvm.release()
+        unbound = Cut(matches=binding_of("urgent"), carried_out=False)
+        ungrown = Cut(matches=permit_of("vm-a"), carried_out=False)
+        await story.die_in(
+            Phase.SWAP_COMMITTED, unbound, ungrown, when=lambda: not any(map(rig.pod, VICTIMS))
+        )
+        assert rig.approved("vm-a") == 4
+
+        await story.add_pod("rival", 1, pool=FULL)
+        bound = Cut(matches=binding_of("urgent"))
+        lease = ("--lease-duration", 3, "--identity")
+        await story.die_in(
+            Phase.CLEANED, bound, when=lambda: story.is_bound("urgent"), options=(*lease, "first")
+        )
+        held = await story.lease()
+        assert held.holderIdentity == "first"
+
+        async with story.scheduler.life(options=(*lease, "second")):
+            await story.until(lambda: not rig.migrations.store)
+            taken = await story.lease()
+            assert (taken.holderIdentity, taken.leaseTransitions) == ("second", held.leaseTransitions + 1)
+            assert moment(taken.acquireTime) >= moment(held.renewTime) + timedelta(seconds=3)
+            assert await story.request_permit("vm-a", 6) == 6
+            await rig.resize_vm("vm-a", 6)
+            # All the room that is left can be used: nothing is kept for migrations, targets or nominations.
+            await story.add_pod("one", 1, pool=MACHINES, node=f"{MACHINES}-0")
+            await story.add_pod("seven", 7, pool=MACHINES, node=f"{MACHINES}-1")
+            await story.until(lambda: story.waiting() == {"thief": "", "rival": ""})
+            await story.until(lambda: all(map(story.is_refused, ("thief", "rival"))))
+        await story.check()
+        assert (rig.node_of("vm-a"), rig.node_of("vm-b")) == (f"{MACHINES}-0", f"{MACHINES}-1")

@@ -1,9 +1,13 @@
 """A crash at each step: the restart reads only objects, continues the migration, and gives no room away."""
 
+import json
+
 import pytest
 
 from fairway.machines import instructions
+from fairway.machines.machine import VIRTUAL_MACHINE
 from fairway.machines.migration import Phase
+from machines.invariants import check_what_if
 from machines.world import N1, N2, World, cu, fixture, key
 
 
@@ -29,7 +33,7 @@ def check_story_ended(world: World) -> None:
     assert (world.holding("a"), world.holding("b"), world.used(N1), world.used(N2)) == (6, 0, 9, 3)
     assert world.vms["vm-a"].approved == cu(6)
     assert world.state.permits.owners["VirtualMachine", "ns", "vm-b"] == world.running["vm-b"]
-    world.check_what_if()
+    check_what_if(world.state)
 
 
 def test_c_1_after_deciding_the_same_plan_is_made_again() -> None:
@@ -49,6 +53,18 @@ def test_c_2_after_the_plan_is_written_it_is_resumed() -> None:
     world.crash()
     assert world.migration.id == planned.id
     assert list(world.account(N1).earmarks) == [planned.earmark_id(planned.claims[0])]
+    finish(world)
+    check_story_ended(world)
+
+
+def test_record_of_an_earlier_version_without_kind_is_resumed() -> None:
+    world = start()
+    world.run(until=instructions.Prepare)
+    document = json.loads(world.records[world.migration.id])
+    del document["kind"]
+    world.records[world.migration.id] = json.dumps(document)
+    world.crash()
+    assert world.migration.kind == VIRTUAL_MACHINE
     finish(world)
     check_story_ended(world)
 

@@ -18,6 +18,7 @@ from fairway.machines.events import Stage
 from fairway.machines.migration import Phase
 from fairway.machines.policy import MachinePolicy
 from fairway.machines.size import charge
+from machines.invariants import could_grow
 from machines.world import N1, N2, N3, World, cu
 
 POLICY = MachinePolicy(
@@ -181,7 +182,9 @@ class Simulation(World):
             assert account.used == {name: amount for name, amount in total.items() if amount}
             assert {each.rsplit("/", 4)[0].split("/")[0] for each in account.earmarks} <= active
             for machine in self.state.permits.waiters(host):
-                assert not self.could_grow(machine, account), f"{machine.key} waits for room that is there"
+                assert not could_grow(self.state, machine, account), (
+                    f"{machine.key} waits for room that is there"
+                )
 
 
 MOVES = (

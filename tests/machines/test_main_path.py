@@ -3,6 +3,7 @@
 from fairway.machines import instructions
 from fairway.machines.migration import Phase
 from fairway.machines.permit_protocol import Permit
+from machines.invariants import check_what_if
 from machines.world import N1, N2, World, cu, fixture, key
 
 
@@ -23,7 +24,7 @@ def test_m1_denied_part_is_remembered_and_a_migration_is_planned_with_an_earmark
     assert answer.migrations == (migration.id,)
     (earmark,) = world.account(N1).earmarks.values()
     assert (earmark.beneficiary, earmark.source, earmark.amounts) == (key("a"), key("b"), cu(2))
-    world.check_what_if()
+    check_what_if(world.state)
 
 
 def test_m2_resources_are_held_twice_while_the_target_exists() -> None:

@@ -1,21 +1,14 @@
 """A small world for the machines' state: nodes, pods, VirtualMachines, migration records, agents and a hypervisor.
 
 It performs instructions one by one, so that a test can fail or crash between any two of them, and checks the six
-invariants after every event:
-
-- I1: no node has more promised than it has, unless others bypassed the scheduler, and then no grant makes it worse.
-- I2: room that is kept for a machine is given to no other.
-- I3: a source leaves, its beneficiary grows and the earmark ends in one step.
-- I4: a machine has at most one migration, and one pod owns a VirtualMachine.
-- I5: what-if code changes nothing.
-- I6: what a machine uses <= its permit <= its request.
+invariants (``machines.invariants``) after every event.
 """
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from fairway.engine.ledger import HostAccount, LedgerError
+from fairway.engine.ledger import HostAccount
 from fairway.engine.workload import HostKey, ResourceList, WorkloadKey
 from fairway.fleet.instant import SECOND, Micros
 from fairway.machines import events, instructions
@@ -26,12 +19,11 @@ from fairway.machines.migration import Migration, Phase, decode_record, encode_r
 from fairway.machines.migrator import SimulatedMigrator
 from fairway.machines.permit_protocol import Permit, PermitError, PermitRequest
 from fairway.machines.policy import MachinePolicy
-from fairway.machines.size import approve, exceeds
+from fairway.machines.size import exceeds
 from fairway.machines.state import MachineState
+from machines.invariants import accounts, check_state, promised
 
 N1, N2, N3 = (HostKey(name, f"uid-{name}") for name in ("n1", "n2", "n3"))
-EXTERNAL = (events.HostObserved, events.MachineObserved, events.Loaded)
-"""Events that report what is, whatever it does to the sums."""
 
 
 def cu(amount: int) -> ResourceList:
@@ -221,7 +213,7 @@ class World:
             records=[self.record(id_) for id_ in self.records],
             now=self.now,
         )
-        self.check(None, {})
+        check_state(self.state, None, {})
         for host, account in before.items():
             for name, amount in self.account(host).used.items():
                 room = max(self.hosts[host].get(name, 0), promised(account, name))
@@ -232,10 +224,11 @@ class World:
     # What happens
 
     def send(self, event: Event) -> None:
-        before = {host: self.account(host) for host in self.hosts}
+        before = accounts(self.state)
         out = self.state.handle(event, now=self.now)
         self.queue.extend(out)
-        self.check(event, before)
+        check_state(self.state, event, before)
+        assert self.migrator.second_copies == 0, "a copy was started twice"
 
     def run(self, *, until: type[Instruction] | None = None, most: int = 500) -> None:
         """Perform instructions, all of them or up to but without the first one of a kind."""
@@ -396,91 +389,6 @@ class World:
 
     def of(self, kind: type[Instruction]) -> list[Instruction]:
         return [each for each in self.performed if isinstance(each, kind)]
-
-    # The invariants
-
-    def check(self, event: Event | None, before: dict[HostKey, HostAccount]) -> None:
-        external = event is None or isinstance(event, EXTERNAL)
-        for host in self.hosts:
-            account = self.account(host)
-            if self.state.permits.ready and account.earmarks:
-                self.check_earmarks(account)
-            if account is before.get(host):
-                continue
-            total: dict[str, int] = {}
-            for who in {*account.observed, *account.reservations}:
-                for resource, amount in account.holding(who).items():
-                    total[resource] = total.get(resource, 0) + amount
-            assert account.used == {name: amount for name, amount in total.items() if amount}
-            if not external:
-                self.check_room(account, before.get(host, HostAccount(host=host)))
-        self.check_identities()
-        assert self.migrator.second_copies == 0, "a copy was started twice"
-
-    def check_room(self, account: HostAccount, before: HostAccount) -> None:
-        """I1 and I2: promises and kept room fit, or did not grow."""
-        for resource in ("cpu", "memory"):
-            room = (account.capacity or {}).get(resource, 0)
-            assert promised(account, resource) <= max(room, promised(before, resource)), (
-                f"I1/I2: {account.host} {resource}: {promised(account, resource)} of {room}"
-            )
-
-    def check_earmarks(self, account: HostAccount) -> None:
-        """I3: room that a source left is consumed, unless its beneficiary cannot grow now."""
-        permits = self.state.permits
-        for earmark in account.earmarks.values():
-            machine = permits.machines.get(earmark.beneficiary)
-            if not earmark.freed or machine is None or self.state.migrations.is_frozen(machine.key):
-                continue
-            assert not self.could_grow(machine, account), f"I3: {earmark.id} is freed, but not consumed"
-
-    def could_grow(self, machine: Machine, account: HostAccount) -> bool:
-        demand = self.state.permits.demands[machine.key]
-        size = approve(
-            approved=demand.approved,
-            requested=demand.requested,
-            unit=demand.unit,
-            held=account.holding(machine.key),
-            grantable=account.grantable(machine.key),
-            factors=machine.factors,
-        )
-        return size != demand.approved
-
-    def check_identities(self) -> None:
-        migrations = self.migrations
-        sources = [each.source for each in migrations]
-        assert len(sources) == len(set(sources)), "I4: two migrations of one machine"
-        permits = self.state.permits
-        for identity, owner in permits.owners.items():
-            assert permits.machines[owner].identity == identity
-        for each in migrations:
-            if each.phase in (Phase.PLANNED, Phase.TARGET_PENDING, Phase.TARGET_BOUND, Phase.COPYING):
-                assert permits.owners.get(each.identity) in (None, each.source), (
-                    "I4: a target owns the machine before cutover"
-                )
-
-    def check_what_if(self) -> None:
-        """I5: a speculative copy with every kind of change leaves the ledger as it is."""
-        before = repr([self.account(host) for host in self.hosts])
-        copy = self.state.ledger.speculate()
-        for host in self.hosts:
-            for who in [*self.pods, key("new")]:
-                for change in ("reserve", "release", "gone"):
-                    try:
-                        if change == "reserve":
-                            copy.reserve(host, who, cu(1))
-                        elif change == "release":
-                            copy.release(host, who)
-                        else:
-                            copy.observe(host, who, None)
-                    except LedgerError:
-                        continue
-        assert repr([self.account(host) for host in self.hosts]) == before, "I5"
-
-
-def promised(account: HostAccount, resource: str) -> int:
-    kept = sum(each.amounts.get(resource, 0) for each in account.earmarks.values() if each.freed)
-    return account.used.get(resource, 0) + kept
 
 
 def fixture(policy: MachinePolicy | None = None, *, hosts: Iterable[HostKey] = (N1, N2)) -> World:

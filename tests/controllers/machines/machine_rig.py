@@ -115,6 +115,7 @@ class MachineRig:
     mortal: MortalClient | None = None
     kinds: frozenset[str] = frozenset({VIRTUAL_MACHINE})
     """Kinds of virtual machines that the controller watches."""
+    wait: float = WAIT
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     # The cluster
@@ -305,7 +306,7 @@ class MachineRig:
     async def until(self, condition: Callable[[], object]) -> None:
         """Wait until a condition holds in what the informers have."""
         try:
-            async with asyncio.timeout(WAIT):
+            async with asyncio.timeout(self.wait):
                 while not _holds(condition):
                     self.changed.clear()
                     with suppress(TimeoutError):
@@ -401,7 +402,7 @@ async def machine_rig(kubeconfig: Path, **args: Any) -> AsyncIterator[MachineRig
 def embedded_machine_hub(folder: Path, *, more: Sequence[dict[str, Any]] = ()) -> Iterator[Path]:
     """Run an embedded hub with NeonVM's kinds, and those of ``more`` definitions; yield its kubeconfig."""
     with hub_in_thread(folder=folder, definitions=(*machine_crds(), *more)) as address:
-        asyncio.run(_prepare(address.kubeconfig, definitions=()))
+        asyncio.run(prepare_machine_hub(address.kubeconfig, definitions=()))
         yield address.kubeconfig
 
 
@@ -410,7 +411,7 @@ async def real_machine_hub(tools: Tools, folder: Path) -> AsyncIterator[Path]:
     """Run a kube-apiserver with NeonVM's kinds and the garbage collector; yield its kubeconfig."""
     async with real_hub(tools, folder=folder) as hub:
         # The garbage collector looks for new kinds every 30 seconds only.
-        await _prepare(hub.kubeconfig, definitions=machine_crds())
+        await prepare_machine_hub(hub.kubeconfig, definitions=machine_crds())
         async with controller_manager(
             tools,
             kubeconfig=hub.kubeconfig,
@@ -421,7 +422,8 @@ async def real_machine_hub(tools: Tools, folder: Path) -> AsyncIterator[Path]:
             yield hub.kubeconfig
 
 
-async def _prepare(kubeconfig: Path, *, definitions: Sequence[Mapping[str, Any]]) -> None:
+async def prepare_machine_hub(kubeconfig: Path, *, definitions: Sequence[Mapping[str, Any]]) -> None:
+    """Create the namespace and the PriorityClass of the tests, and the definitions of kinds."""
     async with Client(load_kubeconfig(kubeconfig).context()) as client:
         for each in definitions:
             path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -1,0 +1,240 @@
+"""A migration, a gang and a preemption on a real hub, during which the scheduler is killed; and the invariants that
+the objects on the hub show."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from controllers.machines.agents import CLUSTER_WIDE, create_agents, permit_request, token, user
+from controllers.machines.machine_rig import HIGH, NAMESPACE, MachineRig
+from controllers.serving.asking import HOST, ask, unverified
+from fairway.api.lease import LeaseSpec, parse_micro_time
+from fairway.api.pod import Pod
+from fairway.api.virtual_machine import VM_NAME_LABEL
+from fairway.controllers.serving import Address
+from fairway.controllers.settings import LEASE, Settings
+from fairway.kube import Informer
+from fairway.kube import load as load_kubeconfig
+from fairway.kube.lease import LEASES
+from fairway.kube.resource import PODS, VIRTUAL_MACHINE_MIGRATIONS, VIRTUAL_MACHINES
+from fairway.machines.migration import BEFORE_CUTOVER, Phase
+from fairway.machines.neonvm import demand_of, record_of, size_of
+from fairway.machines.settings import machine_settings
+from fairway.nodes.pod_template import template_of
+from fairway.plugins.pods.coscheduling import GROUP_LABEL
+from fairway.whatif.simulation.machines.neonvm import NeonVM, Step
+from kube.mortal_scheduler import Cut, MortalScheduler, mortal_scheduler, record_in
+from kube.pod_cluster import CPUS, GANGS, POOL, PodCluster, PodSpace, create_gang, pod_space
+from rigs.processes import Port
+
+MACHINES, PLAIN, GANG, FULL = "crash-vms", "crash-plain", "crash-gang", "crash-full"
+"""Pools of nodes."""
+MEMBERS = ("member-0", "member-1", "member-2")
+VICTIMS = ("victim-0", "victim-1")
+MILLI = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrashStory:
+    rig: MachineRig
+    space: PodSpace
+    scheduler: MortalScheduler
+    agents: Address
+    token: str
+
+    async def die_in(
+        self,
+        phase: Phase,
+        *cuts: Cut,
+        when: Callable[[], object] = lambda: True,
+        options: tuple[object, ...] = ("--no-leader-elect",),
+    ) -> None:
+        """Kill the scheduler when the hub has this phase of the migration, the scheduler does not know that yet, its
+        other writes wait at their cuts, and ``when`` holds."""
+        written = Cut(matches=record_in(phase))
+        async with self.scheduler.life(written, *cuts, options=options):
+            await self.until(
+                lambda: self.phases == [phase] and all(each.reached.is_set() for each in cuts) and when()
+            )
+        await self.check()
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        await self.rig.until(condition)
+
+    @property
+    def phases(self) -> list[Phase]:
+        return [each.phase for each in self.rig.records()]
+
+    def is_bound(self, *pods: str) -> bool:
+        return all(self.rig.scheduled(each) for each in pods)
+
+    def is_refused(self, pod: str) -> bool:
+        found = self.rig.pod(pod)
+        return found is not None and any(
+            (each.type, each.status) == ("PodScheduled", "False") for each in found.status.conditions
+        )
+
+    async def request_permit(self, vm: str, units: int) -> int:
+        """Ask for a size as the agent of a machine; return the permit."""
+        body = permit_request(self.rig.vm(vm).status.podName, units, namespace=NAMESPACE)
+        while True:
+            try:
+                answer = await ask(
+                    self.agents, "POST", "/permit", tls=unverified(), token=self.token, body=body
+                )
+            except OSError:  # it does not listen yet
+                await asyncio.sleep(0.02)
+                continue
+            if answer.code == 200:
+                return int(answer.document["permit"]["vCPUs"])
+            assert answer.code == 503, answer.text
+            await asyncio.sleep(0.02)
+
+    async def lease(self) -> LeaseSpec:
+        found = await self.rig.client.get(LEASES, LEASE, namespace=Settings().namespace)
+        return found.spec
+
+    def waiting(self) -> dict[str, str]:
+        """Return the pods without a node, each with the node that it is nominated to."""
+        pods = self.space.pods.values()
+        return {each.metadata.name: each.status.nominatedNodeName for each in pods if not each.spec.nodeName}
+
+    async def add_pod(self, name: str, units: int, *, pool: str, node: str = "", **spec: Any) -> None:
+        """Create a pod that waits for a node of a pool, or for this one."""
+        selector = {POOL: pool, **({"kubernetes.io/hostname": node} if node else {})}
+        await self.rig.add_pod(name, units, nodeSelector=selector, **spec)
+
+    async def create(self) -> None:
+        """Create everything but the pods that wait: A fills its node with B, which may move, and X."""
+        for pool, count in ((MACHINES, 2), (PLAIN, 1), (GANG, 1), (FULL, 1)):
+            await self.space.add_nodes(*(f"{pool}-{number}" for number in range(count)), pool=pool)
+        selector = {POOL: MACHINES}
+        await self.rig.add_vm("vm-a", 4, f"{MACHINES}-0", nodeSelector=selector)
+        await self.rig.add_vm("vm-b", 3, f"{MACHINES}-0", movable=True, nodeSelector=selector)
+        await self.rig.add_pod("x", 3, node=f"{MACHINES}-0")
+        for each in VICTIMS:
+            await self.rig.add_pod(each, CPUS // 2, node=f"{FULL}-0")
+        await create_gang(self.space, "gang", len(MEMBERS))
+
+    async def add_gang(self) -> None:
+        labels = {GROUP_LABEL: "gang"}
+        await self.space.add_pods(
+            MEMBERS, cpu=str(CPUS // 2), scheduler=GANGS, labels=labels, selector={POOL: GANG}
+        )
+
+    async def add_preemptor(self) -> None:
+        await self.add_pod("urgent", CPUS, pool=FULL, priorityClassName=HIGH)
+
+    # The invariants
+
+    async def check(self) -> None:
+        """Check what the hub has while no scheduler runs."""
+        client = self.rig.client
+        machines = {
+            each.metadata.name: each
+            for each in (await client.list(VIRTUAL_MACHINES, namespace=NAMESPACE)).items
+        }
+        found = [
+            record_of(each)
+            for each in (await client.list(VIRTUAL_MACHINE_MIGRATIONS, namespace=NAMESPACE)).items
+        ]
+        records = [each for each in found if each is not None]
+        pods = {each.metadata.name: each for each in (await client.list(PODS, namespace=NAMESPACE)).items}
+        kept = Counter[str]()
+        """What machines may still grow because a source has left."""
+        for record in records:
+            for claim in record.claims:
+                if record.source.name not in pods:
+                    kept[claim.beneficiary.name] += claim.amounts["cpu"]
+        used = Counter[str]()
+        for pod in pods.values():
+            vm = machines.get(pod.metadata.labels.get(VM_NAME_LABEL, ""))
+            amount = _requests(pod)
+            if vm is not None:
+                demand = demand_of(vm)
+                amount = size_of(vm)["cpu"]
+                if demand is not None:
+                    approved, requested = demand.approved["cpu"], demand.requested["cpu"]
+                    assert amount <= approved <= requested, f"I6 {vm.metadata.name}"
+                    amount = min(requested, approved + kept[pod.metadata.name])
+            used[pod.spec.nodeName] += amount
+        del used[""]
+        assert all(each <= CPUS * MILLI for each in used.values()), f"I1, I2, I3 {used}"
+        assert len(records) <= 1, "I4: two migrations"
+        for name, vm in machines.items():
+            runners = [each for each in pods.values() if each.metadata.labels.get(VM_NAME_LABEL) == name]
+            assert vm.status.podName in pods, f"{name} is lost"
+            assert len(runners) <= 1 + sum(each.vm == name for each in records), f"{name} is doubled"
+        for record in records:
+            if record.phase in BEFORE_CUTOVER:
+                assert machines[record.vm].status.podName == record.source.name, "I4: before cutover"
+        assert not pods["thief"].spec.nodeName, "I2: room of vm-a"
+        assert all(count == 1 for count in Counter(self.scheduler.bound).values()), "a pod was bound twice"
+
+
+def moment(written: str) -> datetime:
+    found = parse_micro_time(written)
+    assert found is not None
+    return found
+
+
+def _requests(pod: Pod) -> int:
+    return template_of(pod).requests.get("cpu", 0)
+
+
+@asynccontextmanager
+async def crash_story(cluster: PodCluster, folder: Path) -> AsyncIterator[CrashStory]:
+    """Replace the scheduler of a cluster by one that can be killed."""
+    await cluster.fairway.stop(grace=0)
+    try:
+        async with _crash_story(cluster, folder) as story:
+            yield story
+    finally:
+        await cluster.fairway.restart(grace=0)
+
+
+@asynccontextmanager
+async def _crash_story(cluster: PodCluster, folder: Path) -> AsyncIterator[CrashStory]:
+    kubeconfig = cluster.hub.kubeconfig
+    with Port() as port:
+        options = (
+            *("--scheduler-config", cluster.configuration),
+            *("--permit-address", f"{HOST}:{port}", "--permit-agent", user(CLUSTER_WIDE)),
+        )
+        async with (
+            pod_space(cluster, NAMESPACE) as space,
+            Informer(space.client, VIRTUAL_MACHINES) as machines,
+            Informer(space.client, VIRTUAL_MACHINE_MIGRATIONS) as migrations,
+            NeonVM(space.client, bandwidth=1 << 50, poll=0.01).running() as neonvm,
+            mortal_scheduler(kubeconfig, folder, *options) as scheduler,
+        ):
+            rig = MachineRig(
+                load_kubeconfig(kubeconfig).context(),
+                space.client,
+                neonvm,
+                machines,
+                migrations,
+                space.informer,
+                machine_settings({}),
+                wait=120.0,
+            )
+            for informer in (machines, migrations, space.informer):
+                await informer.synced.wait()
+                informer.subscribe(lambda _: rig.changed.set())
+            neonvm.hold(Step.COMPLETE, Step.CUTOVER, Step.CLEANUP)
+            await create_agents(space.client, ())
+            bearer = await token(space.client, CLUSTER_WIDE)
+            story = CrashStory(
+                rig=rig,
+                space=space,
+                scheduler=scheduler,
+                agents=Address(host=HOST, port=port.number),
+                token=bearer,
+            )
+            await story.create()
+            yield story
