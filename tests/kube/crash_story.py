@@ -1,9 +1,9 @@
-"""A migration, a gang and a preemption on a real hub, during which the scheduler is killed; and the invariants that
+"""Two migrations, a gang and a preemption on a real hub, during which the scheduler is killed; and the invariants that
 the objects on the hub show."""
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -28,11 +28,12 @@ from fairway.machines.settings import machine_settings
 from fairway.nodes.pod_template import template_of
 from fairway.plugins.pods.coscheduling import GROUP_LABEL
 from fairway.whatif.simulation.machines.neonvm import NeonVM, Step
-from kube.mortal_scheduler import Cut, MortalScheduler, mortal_scheduler, record_in
+from kube.mortal_scheduler import Cut, MortalScheduler, mortal_scheduler
+from kube.mortal_scheduler import record_of as written_record
 from kube.pod_cluster import CPUS, GANGS, POOL, PodCluster, PodSpace, create_gang, pod_space
 from rigs.processes import Port
 
-MACHINES, PLAIN, GANG, FULL = "crash-vms", "crash-plain", "crash-gang", "crash-full"
+MACHINES, CALM, PLAIN, GANG, FULL = (f"crash-{name}" for name in ("vms", "calm", "plain", "gang", "full"))
 """Pools of nodes."""
 MEMBERS = ("member-0", "member-1", "member-2")
 VICTIMS = ("victim-0", "victim-1")
@@ -52,23 +53,25 @@ class CrashStory:
         phase: Phase,
         *cuts: Cut,
         when: Callable[[], object] = lambda: True,
+        meanwhile: Callable[[], Awaitable[object]] | None = None,
         options: tuple[object, ...] = ("--no-leader-elect",),
     ) -> None:
-        """Kill the scheduler when the hub has this phase of the migration, the scheduler does not know that yet, its
-        other writes wait at their cuts, and ``when`` holds."""
-        written = Cut(matches=record_in(phase))
+        """Kill the scheduler when the hub has this phase of the migration of B, the scheduler does not know that yet,
+        its other writes wait at their cuts, and ``when`` holds. ``meanwhile`` is awaited once it has the phase."""
+        written = Cut(matches=written_record("vm-b", phase))
         async with self.scheduler.life(written, *cuts, options=options):
-            await self.until(
-                lambda: self.phases == [phase] and all(each.reached.is_set() for each in cuts) and when()
-            )
+            await self.until(lambda: self.phase("vm-b") is phase)
+            if meanwhile is not None:
+                await meanwhile()
+            await self.until(lambda: all(each.reached.is_set() for each in cuts) and when())
         await self.check()
 
     async def until(self, condition: Callable[[], object]) -> None:
         await self.rig.until(condition)
 
-    @property
-    def phases(self) -> list[Phase]:
-        return [each.phase for each in self.rig.records()]
+    def phase(self, vm: str) -> Phase | None:
+        """Return the phase of a machine's migration; None if it has none."""
+        return next((each.phase for each in self.rig.records() if each.vm == vm), None)
 
     def is_bound(self, *pods: str) -> bool:
         return all(self.rig.scheduled(each) for each in pods)
@@ -79,9 +82,12 @@ class CrashStory:
             (each.type, each.status) == ("PodScheduled", "False") for each in found.status.conditions
         )
 
+    async def request_permits(self, units: int, *vms: str) -> tuple[int, ...]:
+        return tuple([await self.request_permit(each, units) for each in vms])
+
     async def request_permit(self, vm: str, units: int) -> int:
-        """Ask for a size as the agent of a machine; return the permit."""
-        body = permit_request(self.rig.vm(vm).status.podName, units, namespace=NAMESPACE)
+        """Ask for a size as the agent of a machine, which grows by two CPUs at a time; return the permit."""
+        body = permit_request(self.rig.vm(vm).status.podName, units, namespace=NAMESPACE, unit=2)
         while True:
             try:
                 answer = await ask(
@@ -110,13 +116,18 @@ class CrashStory:
         await self.rig.add_pod(name, units, nodeSelector=selector, **spec)
 
     async def create(self) -> None:
-        """Create everything but the pods that wait: A fills its node with B, which may move, and X."""
-        for pool, count in ((MACHINES, 2), (PLAIN, 1), (GANG, 1), (FULL, 1)):
+        """Create everything but the pods that wait. One CPU is free beside A, B and X, and B may move: A can grow by
+        two CPUs if it keeps the free one until B has left. C can if D moves, or Y leaves."""
+        for pool, count in ((MACHINES, 2), (CALM, 2), (PLAIN, 1), (GANG, 1), (FULL, 1)):
             await self.space.add_nodes(*(f"{pool}-{number}" for number in range(count)), pool=pool)
-        selector = {POOL: MACHINES}
-        await self.rig.add_vm("vm-a", 4, f"{MACHINES}-0", nodeSelector=selector)
-        await self.rig.add_vm("vm-b", 3, f"{MACHINES}-0", movable=True, nodeSelector=selector)
-        await self.rig.add_pod("x", 3, node=f"{MACHINES}-0")
+        for name, units, pool in (
+            *(("vm-a", 4, MACHINES), ("vm-b", 1, MACHINES)),
+            *(("vm-c", 4, CALM), ("vm-d", 3, CALM)),
+        ):
+            movable = name in ("vm-b", "vm-d")
+            await self.rig.add_vm(name, units, f"{pool}-0", movable=movable, nodeSelector={POOL: pool})
+        await self.rig.add_pod("x", 4, node=f"{MACHINES}-0")
+        await self.rig.add_pod("y", 3, node=f"{CALM}-0")
         for each in VICTIMS:
             await self.rig.add_pod(each, CPUS // 2, node=f"{FULL}-0")
         await create_gang(self.space, "gang", len(MEMBERS))
@@ -126,6 +137,11 @@ class CrashStory:
         await self.space.add_pods(
             MEMBERS, cpu=str(CPUS // 2), scheduler=GANGS, labels=labels, selector={POOL: GANG}
         )
+
+    async def make_migration_unnecessary(self) -> None:
+        """Delete Y while D is being copied."""
+        await self.until(lambda: self.phase("vm-d") is Phase.COPYING)
+        await self.rig.delete_pod("y")
 
     async def add_preemptor(self) -> None:
         await self.add_pod("urgent", CPUS, pool=FULL, priorityClassName=HIGH)
@@ -146,10 +162,10 @@ class CrashStory:
         records = [each for each in found if each is not None]
         pods = {each.metadata.name: each for each in (await client.list(PODS, namespace=NAMESPACE)).items}
         kept = Counter[str]()
-        """What machines may still grow because a source has left."""
+        """Room that is kept for machines, by pod."""
         for record in records:
             for claim in record.claims:
-                if record.source.name not in pods:
+                if not claim.from_source or record.source.name not in pods:
                     kept[claim.beneficiary.name] += claim.amounts["cpu"]
         used = Counter[str]()
         for pod in pods.values():
@@ -165,15 +181,17 @@ class CrashStory:
             used[pod.spec.nodeName] += amount
         del used[""]
         assert all(each <= CPUS * MILLI for each in used.values()), f"I1, I2, I3 {used}"
-        assert len(records) <= 1, "I4: two migrations"
         for name, vm in machines.items():
             runners = [each for each in pods.values() if each.metadata.labels.get(VM_NAME_LABEL) == name]
+            targets = sum(each.vm == name for each in records)
+            assert targets <= 1, f"I4: two migrations of {name}"
             assert vm.status.podName in pods, f"{name} is lost"
-            assert len(runners) <= 1 + sum(each.vm == name for each in records), f"{name} is doubled"
+            running = [each for each in runners if not each.terminating]
+            assert len(running) <= 1 + targets, f"{name} is doubled"
         for record in records:
             if record.phase in BEFORE_CUTOVER:
                 assert machines[record.vm].status.podName == record.source.name, "I4: before cutover"
-        assert not pods["thief"].spec.nodeName, "I2: room of vm-a"
+        assert "thief" not in pods or not pods["thief"].spec.nodeName, "I2: room of vm-a"
         assert all(count == 1 for count in Counter(self.scheduler.bound).values()), "a pod was bound twice"
 
 

@@ -19,6 +19,7 @@ from fairway.machines.neonvm import RECORD
 
 FOREVER = 86_400.0
 """Seconds."""
+MIGRATIONS = "/virtualmachinemigrations"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,11 +115,15 @@ def permit_of(vm: str) -> Callable[[Asked], bool]:
     return lambda asked: asked.method == "PATCH" and asked.path.endswith(f"/virtualmachines/{vm}")
 
 
-def record_in(phase: Phase) -> Callable[[Asked], bool]:
+def record_of(vm: str, phase: Phase) -> Callable[[Asked], bool]:
     return lambda asked: (
-        "/virtualmachinemigrations" in asked.path
-        and any(each.phase is phase for each in _records(json.loads(asked.body or b"null")))
+        MIGRATIONS in asked.path
+        and any((each.vm, each.phase) == (vm, phase) for each in _records(json.loads(asked.body or b"null")))
     )
+
+
+def cancellation_of(vm: str) -> Callable[[Asked], bool]:
+    return lambda asked: asked.method == "DELETE" and f"{MIGRATIONS}/{vm}-" in asked.path
 
 
 def _records(document: object) -> Iterator[Migration]:

@@ -13,8 +13,8 @@ import pytest
 
 from fairway.machines.migration import Phase
 from fairway.whatif.simulation.machines.neonvm import Step
-from kube.crash_story import FULL, GANG, MACHINES, MEMBERS, PLAIN, VICTIMS, crash_story, moment
-from kube.mortal_scheduler import Cut, binding_of, deletion_of, permit_of
+from kube.crash_story import CALM, FULL, GANG, MACHINES, MEMBERS, PLAIN, VICTIMS, crash_story, moment
+from kube.mortal_scheduler import Cut, binding_of, cancellation_of, deletion_of, permit_of, record_of
 from kube.pod_cluster import (
     CPUS,
     DEFAULT,
@@ -145,13 +145,13 @@ async def test_scheduler_that_is_killed_at_every_step_converges(cluster: PodClus
     async with crash_story(cluster, tmp_path) as story:
         rig = story.rig
         await story.add_pod("plain", 1, pool=PLAIN)
-        await story.add_pod("thief", 2, pool=MACHINES, node=f"{MACHINES}-0")
-        asking = asyncio.create_task(story.request_permit("vm-a", 6))
+        asking = asyncio.create_task(story.request_permits(6, "vm-a", "vm-c"))
         unbound = Cut(matches=binding_of("plain"), carried_out=False)
-        await story.die_in(Phase.PLANNED, unbound, when=asking.done)
-        assert await asking == 4
+        await story.die_in(Phase.PLANNED, unbound, when=lambda: asking.done() and story.phase("vm-d"))
+        assert await asking == (4, 4)
         assert not story.is_bound("plain")
 
+        await story.add_pod("thief", 1, pool=MACHINES, node=f"{MACHINES}-0")  # as much as is free
         bound = Cut(matches=binding_of("plain"))
         await story.die_in(Phase.TARGET_PENDING, bound, when=lambda: story.is_bound("plain"))
 
@@ -162,13 +162,20 @@ async def test_scheduler_that_is_killed_at_every_step_converges(cluster: PodClus
         await story.space.add_nodes(f"{GANG}-1", pool=GANG)
         first = Cut(matches=binding_of(*MEMBERS), once=True)
         others = Cut(matches=binding_of(*MEMBERS), carried_out=False)
-        await story.die_in(Phase.COPYING, first, others, when=lambda: sum(map(story.is_bound, MEMBERS)) == 1)
+        cancelling = Cut(matches=record_of("vm-d", Phase.CANCELLING))
+        await story.die_in(
+            Phase.COPYING,
+            *(first, others, cancelling),
+            when=lambda: sum(map(story.is_bound, MEMBERS)) == 1 and story.phase("vm-d") is Phase.CANCELLING,
+            meanwhile=story.make_migration_unnecessary,
+        )
 
         rig.neonvm.release(Step.COMPLETE)
         await story.add_preemptor()
         alive = Cut(matches=deletion_of(*VICTIMS), carried_out=False)
         nominated = {"thief": "", "urgent": f"{FULL}-0"}
-        await story.die_in(Phase.CUTOVER, alive, when=lambda: story.waiting() == nominated)
+        cancelled = Cut(matches=cancellation_of("vm-d"))
+        await story.die_in(Phase.CUTOVER, alive, cancelled, when=lambda: story.waiting() == nominated)
 
         rig.neonvm.release()
         unbound = Cut(matches=binding_of("urgent"), carried_out=False)
@@ -195,9 +202,12 @@ async def test_scheduler_that_is_killed_at_every_step_converges(cluster: PodClus
             assert await story.request_permit("vm-a", 6) == 6
             await rig.resize_vm("vm-a", 6)
             # All the room that is left can be used: nothing is kept for migrations, targets or nominations.
-            await story.add_pod("one", 1, pool=MACHINES, node=f"{MACHINES}-0")
-            await story.add_pod("seven", 7, pool=MACHINES, node=f"{MACHINES}-1")
+            await story.add_pod("nine", 9, pool=MACHINES, node=f"{MACHINES}-1")
             await story.until(lambda: story.waiting() == {"thief": "", "rival": ""})
             await story.until(lambda: all(map(story.is_refused, ("thief", "rival"))))
-        await story.check()
-        assert (rig.node_of("vm-a"), rig.node_of("vm-b")) == (f"{MACHINES}-0", f"{MACHINES}-1")
+            await story.check()
+            await rig.delete_pod("x")
+            await story.until(lambda: story.is_bound("thief"))
+        nodes = {vm: rig.node_of(vm) for vm in ("vm-a", "vm-b", "vm-c", "vm-d")}
+        assert list(nodes.values()) == [f"{MACHINES}-0", f"{MACHINES}-1", f"{CALM}-0", f"{CALM}-0"]
+        assert (rig.approved("vm-a"), rig.approved("vm-c")) == (6, 6)
