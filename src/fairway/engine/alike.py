@@ -24,6 +24,10 @@ KEPT: Final = 64
 """Maximum number of memos, and of signatures that were seen once."""
 
 
+MOST_AVOIDED: Final = 64
+"""Maximum number of cycles without a memo after one that could not be followed."""
+
+
 class AlikeMemory:
     """All snapshots must be of the same fleet."""
 
@@ -31,6 +35,8 @@ class AlikeMemory:
         self._memos: OrderedDict[Hashable, Memo] = OrderedDict()
         self._seen: OrderedDict[Hashable, None] = OrderedDict()
         """A memo is only made for the second workload with a signature: most are never needed."""
+        self._avoided: OrderedDict[Hashable, list[int]] = OrderedDict()
+        """Signatures whose last memo was of no use: the number of cycles without one, and how many are left."""
         self._signers: dict[int, tuple[Profile, tuple[Signer, ...] | None]] = {}
         self.followed = 0
         """Number of incremental cycles."""
@@ -48,15 +54,29 @@ class AlikeMemory:
             if outcome is not None:
                 self.followed += 1
                 self._memos[signature] = memo
+                self._avoided.pop(signature, None)
                 return outcome
         outcome = cycle.run(snapshot, workload, profile, now=now)
         if memo is None and signature not in self._seen:
             _keep(self._seen, signature, None)
-        else:
+        elif not self._avoids(signature, useless=memo is not None and not memo.followed):
             memo = make_memo(outcome)
             if memo is not None:
                 _keep(self._memos, signature, memo)
         return outcome
+
+    def _avoids(self, signature: Hashable, *, useless: bool) -> bool:
+        """Return whether to make no memo now: where each workload changes the results of the next one, memos only
+        cost time."""
+        if useless:
+            last = self._avoided.get(signature)
+            cycles = 1 if last is None else min(2 * last[0], MOST_AVOIDED)
+            _keep(self._avoided, signature, [cycles, cycles])
+        found = self._avoided.get(signature)
+        if found is None or not found[1]:
+            return False
+        found[1] -= 1
+        return True
 
     def _signature(self, workload: CycleWorkload, profile: Profile) -> Hashable | None:
         _, signers = self._signers.get(id(profile)) or self._find_signers(profile)

@@ -38,11 +38,20 @@ def follow(memo: Memo, snapshot: Snapshot[Any], workload: CycleWorkload, *, now:
     rows = _changed_rows(memo, snapshot.journal)
     if rows is None:
         return None
-    context = Context(snapshot=snapshot, workload=workload, now=now, state=memo.state)
-    for reader, cells, basis in memo.sources.based:
-        if snapshot.journal.has_changed(cells, memo.generation) and reader.basis(context) != basis:
-            return None
     gated, ranked = rows
+    journal, since = snapshot.journal, memo.generation
+    changed = [each for each, keys in memo.sources.updaters if journal.has_changed(keys, since)]
+    if changed:
+        memo.state = memo.state.clone()  # earlier outcomes keep theirs
+    context = Context(snapshot=snapshot, workload=workload, now=now, state=memo.state)
+    for updater in changed:
+        affected = updater.update_shared(context, since)
+        if affected is None or len(affected) > FEW:
+            return None
+        gated.update(affected)
+    for reader, cells, basis in memo.sources.based:
+        if journal.has_changed(cells, since) and reader.basis(context) != basis:
+            return None
     for row in gated:
         if not _ask(memo, context, row):
             return None
@@ -57,6 +66,7 @@ def follow(memo: Memo, snapshot: Snapshot[Any], workload: CycleWorkload, *, now:
         memo.selected = np.array(best, dtype=np.int64)
     memo.generation = snapshot.generation
     memo.since = now
+    memo.followed = True
     profile = memo.profile
     return Outcome(
         context=context,

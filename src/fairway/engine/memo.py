@@ -1,3 +1,4 @@
+# mypy: disable-error-code="type-abstract"
 """The memo of a cycle, from which the next cycle of the same workload can continue."""
 
 from collections.abc import Iterator, Sequence
@@ -8,7 +9,7 @@ import numpy.typing as npt
 
 from fairway.engine import cycle, ranking
 from fairway.engine.cycle import wakers_of
-from fairway.engine.forms import ChooseCalls, CyclePlugins, ScoreCalls
+from fairway.engine.forms import ChooseCalls, CyclePlugins, ScoreCalls, find_form
 from fairway.engine.outcome import NOBODY, Outcome, Scored
 from fairway.engine.points import (
     Context,
@@ -19,6 +20,7 @@ from fairway.engine.points import (
     NormalizeScore,
     PreScore,
     Reader,
+    SharedReader,
     Waker,
 )
 from fairway.engine.profile import Profile
@@ -70,6 +72,9 @@ class Sources:
     anything: bool
     """Whether results depend on more than the cells of a row."""
     shared: frozenset[Key]
+    """Columns whose change affects all rows."""
+    updaters: tuple[tuple[SharedReader, frozenset[Key]], ...]
+    """Plugins that can update what they know of such columns, and the columns."""
     based: tuple[tuple[Reader, frozenset[Key], object], ...]
     """Plugins with a basis: the plugin, and its last basis."""
 
@@ -114,6 +119,8 @@ class Memo:
     """Size of the arrays in bytes."""
     counted: int = 0
     """Its size when it was last measured."""
+    followed: bool = False
+    """Whether a cycle continued from it."""
     best: list[int] | None = None
     """The last selected rows, and as an array."""
     selected: Rows = field(default_factory=lambda: NOBODY)
@@ -201,6 +208,7 @@ def _sources(readers: Sequence[Reader], context: Context, *, admitting: int) -> 
     gates: set[Key] = {MEMBERSHIP}
     anything = False
     shared: set[Key] = set()
+    updaters: dict[int, tuple[SharedReader, frozenset[Key]]] = {}
     based: list[tuple[Reader, frozenset[Key], object]] = []
     for at, reader in enumerate(readers):
         reads = reader.reads(context)
@@ -208,7 +216,11 @@ def _sources(readers: Sequence[Reader], context: Context, *, admitting: int) -> 
         if at < admitting:
             gates |= reads.cells
         anything = anything or reads.anything
-        shared |= reads.shared
+        updater = find_form(reader, SharedReader)
+        if updater is None:
+            shared |= reads.shared
+        elif reads.shared:
+            updaters[id(reader)] = (updater, reads.shared)
         basis = reader.basis(context)
         if basis is not None:
             based.append((reader, reads.cells, basis))
@@ -217,6 +229,7 @@ def _sources(readers: Sequence[Reader], context: Context, *, admitting: int) -> 
         ranking=frozenset(cells - gates),
         anything=anything,
         shared=frozenset(shared),
+        updaters=tuple(updaters.values()),
         based=tuple(based),
     )
 

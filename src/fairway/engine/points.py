@@ -136,6 +136,19 @@ def is_timeless(plugin: object) -> bool:
 
 
 @runtime_checkable
+class SharedReader(Reader, Protocol):
+    """A plugin that keeps sums over many hosts in the CycleState, such as the pods of each zone, and can update them
+    instead of counting again."""
+
+    def update_shared(self, context: Context, generation: int, /) -> Sequence[int] | None:
+        """Write the CycleState anew, after columns that the plugin reads as shared changed since a generation.
+
+        Return the rows for which its results may be different now; None if they may be for all. Values in the state
+        must be replaced, not modified.
+        """
+
+
+@runtime_checkable
 class Signer(Plugin, Protocol):
     """A plugin that says what its results depend on of a workload, so that alike workloads share them."""
 

@@ -49,7 +49,6 @@ from fairway.nodes.pod_selection import (
     TermKind,
     compile_affinity_term,
     labels_text,
-    term_of,
     with_label_keys,
 )
 
@@ -74,18 +73,14 @@ class SpreadConstraint:
     topology_key: str
     max_skew: int
     min_domains: int
-    query: PodQuery
+    pods: Key | None
+    """The column of the pods that it counts. An empty selector means no pods, as in kube-scheduler."""
     matches_itself: bool
     """Whether the pod is one of those that it counts."""
     honors_affinity: bool
     """Whether only nodes of the pod's required affinity count."""
     honors_taints: bool
     """Whether only nodes whose taints the pod tolerates count."""
-
-    @property
-    def counts_pods(self) -> bool:
-        """An empty selector means no pods, as in kube-scheduler."""
-        return any(selector.requirements for _, selector in self.query.conditions)
 
 
 class PodTemplate:
@@ -271,26 +266,12 @@ class PodTemplate:
             return ()
 
     @cached_property
-    def has_terms_for_itself(self) -> bool:
-        """Whether an affinity term may match the pod itself, apart from labels of namespaces."""
-        return any(
-            (self.namespace in term.namespaces or not term.namespace_selector.nothing)
-            and term.selector.matches(self.labels)
-            for term in map(term_of, self.term_keys)
-        )
-
-    @cached_property
     def required_spread(self) -> tuple[SpreadConstraint, ...]:
         return self._spread(DO_NOT_SCHEDULE)
 
     @cached_property
     def preferred_spread(self) -> tuple[SpreadConstraint, ...]:
         return self._spread(SCHEDULE_ANYWAY)
-
-    @cached_property
-    def spreads_itself(self) -> bool:
-        """Whether a required constraint counts the pod itself."""
-        return any(each.matches_itself for each in self.required_spread)
 
     @property
     def has_preferred_spread(self) -> bool:
@@ -308,11 +289,12 @@ class PodTemplate:
     def _constraint(self, given: TopologySpreadConstraint) -> SpreadConstraint:
         wire = with_label_keys(given.labelSelector, self.labels, match=given.matchLabelKeys)
         selector = compile_selector(wire)
+        query = PodQuery(((frozenset({self.namespace}), selector),), terminating=False)
         return SpreadConstraint(
             topology_key=given.topologyKey,
             max_skew=given.maxSkew,
             min_domains=1 if given.minDomains is None else given.minDomains,
-            query=PodQuery(((frozenset({self.namespace}), selector),), terminating=False),
+            pods=query.key() if selector.requirements else None,
             matches_itself=selector.matches(self.labels),
             honors_affinity=(given.nodeAffinityPolicy or HONOR) == HONOR,
             honors_taints=(given.nodeTaintsPolicy or IGNORE) == HONOR,

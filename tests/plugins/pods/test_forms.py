@@ -1,15 +1,24 @@
 """Laws of the plugins for pods: the form of computation makes no difference."""
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import given, settings
 from msgspec import structs
 
 from fairway.api.node import Node
 from fairway.api.pod import Pod
-from fairway.api.pod_affinity import TopologySpreadConstraint
+from fairway.api.pod_affinity import (
+    Affinity,
+    PodAffinity,
+    PodAffinityTerm,
+    TopologySpreadConstraint,
+    WeightedPodAffinityTerm,
+)
+from fairway.api.selector import LabelSelector
 from fairway.engine import cycle
 from fairway.engine.alike import AlikeMemory
 from fairway.engine.outcome import Outcome
@@ -20,7 +29,7 @@ from fairway.plugins.pods import default_profile, pod_registry, pod_workload
 from fairway.plugins.pods.nominated_pods import NominatedPods
 from fairway.plugins.pods.profile import default_spec
 from nodes.builders import node, pod
-from plugins.pods.strategies import fleets, nodes, pods
+from plugins.pods.strategies import HOST, apps, constraints, fleets, nodes, pod_affinities, pods
 
 SHAPE = [{"utilization": 0, "score": 2}, {"utilization": 40, "score": 9}, {"utilization": 100, "score": 1}]
 RESOURCES = [{"name": "cpu", "weight": 3}, {"name": "memory"}, {"name": "nvidia.com/gpu", "weight": 2}]
@@ -163,6 +172,114 @@ def test_alike_pods_follow_each_other_where_only_the_last_node_changed() -> None
         chosen = memory.run(fleet.snapshot(), pod_workload(pod(f"p{at}", cpu="1")), PROFILE, now=0).selected
         fleet.upsert_pod(pod(f"p{at}", on=chosen[0], cpu="1"))
     assert memory.followed == 6  # all but the first two
+
+
+def sharing_pods() -> st.SearchStrategy[Pod]:
+    """Return pods whose terms and constraints match pods like them, so that each changes the results of the next."""
+    required = constraints.filter(lambda each: each.whenUnsatisfiable == "DoNotSchedule")
+    return st.builds(
+        lambda app, affinity, anti, spread: pod(
+            "new",
+            labels={"app": app},
+            cpu="100m",
+            spec={
+                "affinity": Affinity(podAffinity=affinity, podAntiAffinity=anti),
+                "topologySpreadConstraints": spread,
+            },
+        ),
+        apps,
+        st.none() | pod_affinities,
+        st.none() | pod_affinities,
+        st.lists(required, max_size=2).map(tuple),
+    )
+
+
+@given(templates=st.lists(sharing_pods(), min_size=1, max_size=3), data=st.data())
+@settings(max_examples=25)
+def test_pods_that_share_domains_with_alike_ones_are_placed_as_by_full_cycles(
+    templates: list[Pod], data: st.DataObject
+) -> None:
+    fleet, memory = NodeFleet(), AlikeMemory()
+    fleet.load(zoned_nodes(6))
+    fleet.upsert_namespace("ns1", {"team": "a"})
+    placed: list[Pod] = []
+    for at in range(16):
+        chosen = data.draw(st.sampled_from(templates))
+        given_pod = structs.replace(chosen, metadata=structs.replace(chosen.metadata, name=f"new-{at}"))
+        workload, snapshot = pod_workload(given_pod), fleet.snapshot()
+        followed = memory.run(snapshot, workload, PROFILE, now=0)
+        full = cycle.run(snapshot, workload, PROFILE, now=0)
+        assert (followed.selected, followed.status) == (full.selected, full.status)
+        if full.selected:
+            spec = structs.replace(given_pod.spec, nodeName=full.selected[0])
+            placed.append(structs.replace(given_pod, spec=spec))
+            fleet.upsert_pod(placed[-1])
+        if placed and data.draw(st.integers(0, 3)) == 0:
+            gone = placed.pop(data.draw(st.integers(0, len(placed) - 1))).metadata
+            fleet.delete_pod(gone.namespace, gone.name)
+        if data.draw(st.integers(0, 9)) == 0:
+            fleet.upsert_node(data.draw(nodes(data.draw(st.sampled_from(["n0", "n1", "n9"])))))
+
+
+def zoned_nodes(count: int) -> list[Node]:
+    return [
+        node(
+            f"n{at}",
+            labels={HOST: f"n{at}", "zone": f"z{at % 3}"},
+            ready="True",
+            cpu="4",
+            memory="8Gi",
+            pods="110",
+        )
+        for at in range(count)
+    ]
+
+
+SELECTOR = LabelSelector(matchLabels={"app": "web"})
+BY_ZONE = PodAffinity(
+    requiredDuringSchedulingIgnoredDuringExecution=(
+        PodAffinityTerm(topologyKey="zone", labelSelector=SELECTOR),
+    )
+)
+BY_HOST = PodAffinity(
+    requiredDuringSchedulingIgnoredDuringExecution=(
+        PodAffinityTerm(topologyKey=HOST, labelSelector=SELECTOR),
+    )
+)
+PREFERRED_BY_HOST = PodAffinity(
+    preferredDuringSchedulingIgnoredDuringExecution=(
+        WeightedPodAffinityTerm(
+            weight=1, podAffinityTerm=PodAffinityTerm(topologyKey=HOST, labelSelector=SELECTOR)
+        ),
+    )
+)
+SPREAD = TopologySpreadConstraint(
+    maxSkew=1, topologyKey="zone", whenUnsatisfiable="DoNotSchedule", labelSelector=SELECTOR
+)
+
+
+@pytest.mark.parametrize(
+    ("spec", "zones", "most"),
+    [
+        ({"topologySpreadConstraints": (SPREAD,)}, 3, 1),
+        ({"affinity": Affinity(podAntiAffinity=BY_HOST)}, 3, 1),
+        ({"affinity": Affinity(podAntiAffinity=PREFERRED_BY_HOST)}, 3, 1),
+        ({"affinity": Affinity(podAffinity=BY_ZONE)}, 1, 3),
+    ],
+    ids=["spread", "anti-affinity", "preferred-anti-affinity", "affinity"],
+)
+def test_alike_pods_that_share_domains_follow_each_other(spec: dict[str, Any], zones: int, most: int) -> None:
+    fleet, memory = NodeFleet(), AlikeMemory()
+    fleet.load(zoned_nodes(12))
+    labels = {"app": "web"}
+    for at in range(12):
+        given_pod = pod(f"p{at}", labels=labels, spec=spec)
+        (chosen,) = memory.run(fleet.snapshot(), pod_workload(given_pod), PROFILE, now=0).selected
+        fleet.upsert_pod(pod(f"p{at}", on=chosen, labels=labels, spec=spec))
+    on = [name for name, found in fleet.snapshot().pods.nodes().items() for _ in found.pods]
+    assert len({int(name[1:]) % 3 for name in on}) == zones
+    assert max(Counter(on).values()) == most
+    assert memory.followed >= 8
 
 
 def test_alike_pods_with_preferred_spread_do_not_follow() -> None:

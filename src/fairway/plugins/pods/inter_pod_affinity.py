@@ -4,18 +4,17 @@ Terms of the pod and of the pods on nodes count: an anti-affinity term of a pod 
 from the whole domain, and preferred terms score in both directions.
 """
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from fairway.api.selector import SelectorError
-from fairway.engine.points import Amounts, Context, CycleWorkload, Extent, Raw, Reads, Scores, Timeless
+from fairway.engine.points import Amounts, Context, Extent, Raw, Reads, Scores, Timeless
 from fairway.engine.status import OK, SKIPPED, Code, Status, failed
 from fairway.fleet import bitmap
-from fairway.fleet.bitmap import Bits, Rows
+from fairway.fleet.bitmap import Bits, Mask, Rows
 from fairway.fleet.column import MEMBERSHIP, Key
 from fairway.fleet.direction import Direction
 from fairway.nodes.cells import label
@@ -24,8 +23,8 @@ from fairway.nodes.pod_selection import AffinityTerm, PodQuery, TermKind, term_o
 from fairway.nodes.pod_template import PodTemplate
 from fairway.nodes.snapshot import NodeSnapshot
 from fairway.plugins.pods.normalizing import HIGHEST
-from fairway.plugins.pods.topology import Counts, domain_codes, domain_sums
-from fairway.plugins.pods.workload import PodPlugin, info_of_workload, nodes_of, template_of
+from fairway.plugins.pods.topology import Codes, DomainSums, domain_sums, rows_in
+from fairway.plugins.pods.workload import PodPlugin, nodes_of, template_of
 
 NAME = "InterPodAffinity"
 AFFINITY = "node(s) didn't match pod affinity rules"
@@ -42,26 +41,44 @@ _NO_LABELS: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class _Domains:
-    """Sums of the domains of one topology key."""
-
-    codes: npt.NDArray[np.int32]
-    sums: Counts
-
-
-@dataclass(frozen=True, slots=True)
 class _Required:
-    affinity: tuple[_Domains, ...]
+    affinity: tuple[DomainSums, ...]
     """Pods that match all affinity terms, for each topology key."""
     first: bool
     """Whether no such pod exists, and the pod itself matches: it may be the first one, on any node with the labels."""
-    anti_affinity: tuple[_Domains, ...]
-    existing: tuple[_Domains, ...]
+    anti_affinity: tuple[DomainSums, ...]
+    existing: tuple[DomainSums, ...]
+
+    @property
+    def alone(self) -> bool:
+        """Whether no pod matches the affinity terms."""
+        return not any(each.sums.any() for each in self.affinity)
+
+    def accepting(self) -> Iterable[tuple[Codes, Mask]]:
+        """Yield which domains accept the pod, by code, and the domain of each row."""
+        for each in self.affinity:
+            accepts = np.ones(len(each.sums), dtype=np.bool_) if self.first else each.sums > 0
+            accepts[0] = False
+            yield each.codes, accepts
+        for each in (*self.anti_affinity, *self.existing):
+            yield each.codes, each.sums == 0
+
+    def updated(self, snapshot: NodeSnapshot, generation: int) -> "_Required":
+        return _Required(
+            affinity=_updated(self.affinity, snapshot, generation),
+            first=self.first,
+            anti_affinity=_updated(self.anti_affinity, snapshot, generation),
+            existing=_updated(self.existing, snapshot, generation),
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class _Preferred:
-    domains: tuple[_Domains, ...]
+    domains: tuple[DomainSums, ...]
+    """What nodes score."""
+    newest: tuple[DomainSums, ...]
+    """The sums now. Only differences between nodes count, so that ``domains`` stay as long as those are the same."""
+    skipped: bool
 
 
 class InterPodAffinity(PodPlugin, Timeless):
@@ -81,11 +98,9 @@ class InterPodAffinity(PodPlugin, Timeless):
             affinity, anti_affinity = template.affinity, template.anti_affinity
         except SelectorError as error:
             return failed(str(error), plugin=NAME), None
-        together = _affinity_domains(snapshot, affinity)
-        first = bool(affinity) and not any(each.sums.any() for each in together)
         state = _Required(
-            affinity=together,
-            first=first and all(_matches_itself(snapshot, template, each) for each in affinity),
+            affinity=_affinity_domains(snapshot, affinity),
+            first=False,
             anti_affinity=_domains(
                 snapshot, ((each.topology_key, _pods_of(snapshot, (each,)), 1) for each in anti_affinity)
             ),
@@ -97,8 +112,30 @@ class InterPodAffinity(PodPlugin, Timeless):
                 ),
             ),
         )
+        if affinity and state.alone:
+            first = all(_matches_itself(snapshot, template, each) for each in affinity)
+            state = replace(state, first=first)
         context.state.write(NAME, state)
         return OK, None
+
+    def update_shared(self, context: Context, generation: int, /) -> Sequence[int] | None:
+        snapshot = nodes_of(context)
+        old, scored = context.state.read(NAME, _Required), context.state.find(_SCORING, _Preferred)
+        counted = (*old.affinity, *old.anti_affinity, *old.existing, *(scored.newest if scored else ()))
+        fixed = (POD_TERMS, NAMESPACES, MEMBERSHIP, *(each.label for each in counted))
+        if snapshot.journal.has_changed(fixed, generation):
+            return None
+        new = old.updated(snapshot, generation)
+        if new.affinity and new.alone != old.alone:
+            return None
+        context.state.write(NAME, new)
+        rows: list[int] = []
+        for (codes, before), (_, after) in zip(old.accepting(), new.accepting(), strict=True):
+            rows += rows_in(codes, before != after)
+        if scored is None:
+            return rows
+        changed = _rescore(context, scored, new, generation)
+        return None if changed is None else [*rows, *changed]
 
     def admits(self, _context: Context, _row: int, /) -> Status:
         return OK
@@ -118,14 +155,10 @@ class InterPodAffinity(PodPlugin, Timeless):
         return OK
 
     def filter_fleet(self, context: Context, candidates: Bits, /) -> tuple[Status, Bits]:
-        state = context.state.read(NAME, _Required)
         passed = candidates
-        for each in state.affinity:
-            accepts = np.ones(len(each.sums), dtype=np.bool_) if state.first else each.sums > 0
-            accepts[0] = False
-            passed = passed & bitmap.pack(accepts[each.codes])
-        for each in (*state.anti_affinity, *state.existing):
-            passed = passed & bitmap.pack((each.sums == 0)[each.codes])
+        for codes, accepts in context.state.read(NAME, _Required).accepting():
+            if not accepts.all():
+                passed = passed & bitmap.pack(accepts[codes])
         return OK, passed
 
     def pre_score(self, context: Context, _rows: Rows, /) -> Status:
@@ -136,12 +169,10 @@ class InterPodAffinity(PodPlugin, Timeless):
             return failed(str(error), plugin=NAME)
         if self._ignore_preferred and not preferred:
             return SKIPPED
-        weighted = list(self._weighted(nodes_of(context), template))
-        domains = _domains(nodes_of(context), weighted)
-        if not domains:
-            return SKIPPED
-        context.state.write(_SCORING, _Preferred(domains))
-        return OK
+        domains = _domains(nodes_of(context), self._weighted(nodes_of(context), template))
+        skipped = not any(each.counts_any for each in domains)
+        context.state.write(_SCORING, _Preferred(domains, domains, skipped))
+        return SKIPPED if skipped else OK
 
     def score(self, context: Context, row: int, /) -> int:
         domains = context.state.read(_SCORING, _Preferred).domains
@@ -195,11 +226,6 @@ class InterPodAffinity(PodPlugin, Timeless):
             add(topology_key, key, Direction.NONE)
         return Reads(shared=frozenset(helps), helps=helps)
 
-    def signature(self, workload: CycleWorkload, /) -> Hashable | None:
-        """Return None for pods of which each changes the results of the next one."""
-        template = info_of_workload(workload).template
-        return None if template.has_terms_for_itself else template.signature
-
     def basis(self, _context: Context, /) -> object:
         return NAME  # all shared input are columns
 
@@ -210,25 +236,51 @@ def _pods_of(snapshot: NodeSnapshot, terms: Sequence[AffinityTerm]) -> Key:
     return PodQuery(conditions, terminating=True).key()
 
 
-def _affinity_domains(snapshot: NodeSnapshot, terms: Sequence[AffinityTerm]) -> tuple[_Domains, ...]:
+def _affinity_domains(snapshot: NodeSnapshot, terms: Sequence[AffinityTerm]) -> tuple[DomainSums, ...]:
     if not terms:
         return ()
-    pods = snapshot.counts(_pods_of(snapshot, terms)).values
+    pods = _pods_of(snapshot, terms)
     return tuple(
-        _Domains(domain_codes(snapshot, key), domain_sums(snapshot, key, pods))
-        for key in dict.fromkeys(term.topology_key for term in terms)
+        domain_sums(snapshot, key, ((pods, 1),)) for key in dict.fromkeys(each.topology_key for each in terms)
     )
 
 
-def _domains(snapshot: NodeSnapshot, columns: Iterable[tuple[str, Key, int]]) -> tuple[_Domains, ...]:
-    """Return the weighted sums of these columns by topology key, without keys for which no pod counts."""
-    found: dict[str, Counts] = {}
+def _domains(snapshot: NodeSnapshot, columns: Iterable[tuple[str, Key, int]]) -> tuple[DomainSums, ...]:
+    """Return the weighted sums of these columns by topology key."""
+    found: dict[str, list[tuple[Key, int]]] = {}
     for topology_key, column, weight in columns:
-        sums = domain_sums(snapshot, topology_key, snapshot.counts(column).values)
-        if sums.any():
-            known = found.get(topology_key)
-            found[topology_key] = sums * weight if known is None else known + sums * weight
-    return tuple(_Domains(domain_codes(snapshot, key), sums) for key, sums in found.items())
+        found.setdefault(topology_key, []).append((column, weight))
+    return tuple(domain_sums(snapshot, key, weighted) for key, weighted in found.items())
+
+
+def _updated(
+    domains: tuple[DomainSums, ...], snapshot: NodeSnapshot, generation: int
+) -> tuple[DomainSums, ...]:
+    return tuple([each.updated(snapshot, generation) for each in domains])
+
+
+def _rescore(
+    context: Context, scored: _Preferred, required: _Required, generation: int
+) -> Sequence[int] | None:
+    """Update the scores. Return the rows whose scores changed; None if those of all may have."""
+    newest = _updated(scored.newest, nodes_of(context), generation)
+    if scored.skipped:
+        return None if any(each.counts_any for each in newest) else ()
+    if all(before.sums is after.sums for before, after in zip(scored.domains, newest, strict=True)):
+        return ()
+    passing = np.ones(context.snapshot.capacity, dtype=np.bool_)
+    for codes, accepts in required.accepting():
+        passing &= accepts[codes]
+    difference = np.zeros(len(passing), dtype=np.int64)
+    for before, after in zip(scored.domains, newest, strict=True):
+        difference += (after.sums - before.sums)[after.codes]
+    different = difference[passing]
+    if not len(different) or different.min() == different.max():
+        context.state.write(_SCORING, replace(scored, newest=newest))
+        return ()
+    context.state.write(_SCORING, _Preferred(newest, newest, skipped=False))
+    rows: list[int] = np.flatnonzero(passing & (difference != 0)).tolist()
+    return rows
 
 
 def _matching_terms(

@@ -22,7 +22,7 @@ from fairway.nodes.cells import TAINTS, label
 from fairway.nodes.pod_template import PodTemplate, SpreadConstraint
 from fairway.plugins.pods.normalizing import HIGHEST
 from fairway.plugins.pods.taint_toleration import tolerated
-from fairway.plugins.pods.topology import Counts, domain_codes, domain_count, domain_sums, domains_among
+from fairway.plugins.pods.topology import Counts, DomainSums, domain_codes, domain_sums, rows_in
 from fairway.plugins.pods.workload import PodPlugin, info_of_workload, template_of
 
 NAME = "PodTopologySpread"
@@ -41,17 +41,27 @@ class _Domains:
     """The domains of a required constraint."""
 
     constraint: SpreadConstraint
-    codes: npt.NDArray[np.int32]
-    """Domain of each row."""
-    counts: Counts
+    pods: DomainSums
     """Matching pods of each domain."""
-    limit: int
-    """Largest count of a domain that takes the pod."""
+    eligible: Mask
+    """Domains that count, by code."""
+    accepts: Mask
+    """Domains that take the pod, by code."""
+
+    @staticmethod
+    def of(constraint: SpreadConstraint, pods: DomainSums, eligible: Mask) -> "_Domains":
+        counts = pods.sums[eligible]
+        lowest = int(counts.min()) if len(counts) >= max(constraint.min_domains, 1) else 0
+        accepts = pods.sums <= constraint.max_skew + lowest - constraint.matches_itself
+        accepts[0] = False
+        return _Domains(constraint, pods, eligible, accepts)
 
 
 @dataclass(frozen=True, slots=True)
 class _Required:
     domains: tuple[_Domains, ...]
+    fixed: frozenset[Key]
+    """Columns after whose change all is counted again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,27 +85,40 @@ class PodTopologySpread(PodPlugin, Timeless):
             return failed(str(error), plugin=NAME), None
         if not constraints:
             return SKIPPED, None
-        context.state.write(NAME, _Required(tuple(_count(context, template, constraints))))
+        fixed = _fixed_columns(template, constraints)
+        context.state.write(NAME, _Required(tuple(_count(context, template, constraints)), fixed))
         return OK, None
+
+    def update_shared(self, context: Context, generation: int, /) -> Sequence[int] | None:
+        snapshot = context.snapshot
+        known = context.state.find(NAME, _Required)
+        if known is None or snapshot.journal.has_changed(known.fixed, generation):
+            return None
+        domains: list[_Domains] = []
+        rows: list[int] = []
+        for old in known.domains:
+            new = _Domains.of(old.constraint, old.pods.updated(snapshot, generation), old.eligible)
+            rows += rows_in(new.pods.codes, old.accepts != new.accepts)
+            domains.append(new)
+        context.state.write(NAME, _Required(tuple(domains), known.fixed))
+        return rows
 
     def admits(self, _context: Context, _row: int, /) -> Status:
         return OK
 
     def filter(self, context: Context, row: int, /) -> Status:
         for each in context.state.read(NAME, _Required).domains:
-            code = each.codes.item(row)
+            code = each.pods.codes.item(row)
             if not code:
                 return REJECTED_WITHOUT_LABEL
-            if each.counts.item(code) > each.limit:
+            if not each.accepts.item(code):
                 return REJECTED
         return OK
 
     def filter_fleet(self, context: Context, candidates: Bits, /) -> tuple[Status, Bits]:
         passed = candidates
         for each in context.state.read(NAME, _Required).domains:
-            accepts = each.counts <= each.limit
-            accepts[0] = False
-            passed = passed & bitmap.pack(accepts[each.codes])
+            passed = passed & bitmap.pack(each.accepts[each.pods.codes])
         return OK, passed
 
     def pre_score(self, context: Context, rows: Rows, /) -> Status:
@@ -133,27 +156,26 @@ class PodTopologySpread(PodPlugin, Timeless):
         constraints = (*template.required_spread, *template.preferred_spread)
         if not constraints:
             return Reads()
-        shared: set[Key] = {MEMBERSHIP}
-        for each in constraints:
-            shared |= {label(each.topology_key), each.query.key()}
-            if each.honors_taints:
-                shared.add(TAINTS)
-        if any(each.honors_affinity for each in constraints) and template.required_nodes is not None:
-            shared |= template.required_nodes.columns()
-        return Reads(shared=frozenset(shared))
+        counted = [each.pods for each in constraints if each.pods is not None]
+        return Reads(shared=_fixed_columns(template, constraints).union(counted))
 
     def signature(self, workload: CycleWorkload, /) -> Hashable | None:
-        """Return None for pods of which each changes the results of the next one.
-
-        The scores of preferred constraints also depend on which nodes are feasible.
-        """
+        """Return None for pods with preferred constraints, whose scores depend on which nodes are feasible."""
         template = info_of_workload(workload).template
-        return None if template.has_preferred_spread or template.spreads_itself else template.signature
+        return None if template.has_preferred_spread else template.signature
 
 
-def _included(
-    context: Context, template: PodTemplate, constraint: SpreadConstraint, labelled: Bits
-) -> Mask | None:
+def _fixed_columns(template: PodTemplate, constraints: Sequence[SpreadConstraint]) -> frozenset[Key]:
+    """Return the columns that decide which nodes and domains count."""
+    found: set[Key] = {MEMBERSHIP, *(label(each.topology_key) for each in constraints)}
+    if any(each.honors_taints for each in constraints):
+        found.add(TAINTS)
+    if any(each.honors_affinity for each in constraints) and template.required_nodes is not None:
+        found |= template.required_nodes.columns()
+    return frozenset(found)
+
+
+def _included(context: Context, template: PodTemplate, constraint: SpreadConstraint, labelled: Bits) -> Mask:
     """Return the rows whose pods and domains the constraint counts, among those with all labels."""
     snapshot = context.snapshot
     bits = labelled
@@ -172,25 +194,25 @@ def _labelled(context: Context, constraints: Sequence[SpreadConstraint]) -> Bits
     return bits
 
 
-def _matching(context: Context, constraint: SpreadConstraint) -> Counts:
-    return context.snapshot.counts(constraint.query.key()).values
+def _sums(
+    context: Context, template: PodTemplate, constraint: SpreadConstraint, labelled: Bits
+) -> DomainSums:
+    columns = () if constraint.pods is None else ((constraint.pods, 1),)
+    among = _included(context, template, constraint, labelled)
+    return domain_sums(context.snapshot, constraint.topology_key, columns, among=among)
 
 
 def _count(
     context: Context, template: PodTemplate, constraints: Sequence[SpreadConstraint]
 ) -> list[_Domains]:
-    snapshot, found = context.snapshot, []
+    found: list[_Domains] = []
     labelled = _labelled(context, constraints)
     for each in constraints:
-        among = _included(context, template, each, labelled)
-        if each.counts_pods:
-            counts = domain_sums(snapshot, each.topology_key, _matching(context, each), among=among)
-        else:
-            counts = np.zeros(domain_count(snapshot, each.topology_key), dtype=np.int64)
-        eligible = counts[domains_among(snapshot, each.topology_key, among)]
-        lowest = int(eligible.min()) if len(eligible) >= max(each.min_domains, 1) else 0
-        limit = each.max_skew + lowest - each.matches_itself
-        found.append(_Domains(each, domain_codes(snapshot, each.topology_key), counts, limit))
+        pods = _sums(context, template, each, labelled)
+        eligible = np.zeros(len(pods.sums), dtype=np.bool_)
+        eligible[pods.counted] = True
+        eligible[0] = False
+        found.append(_Domains.of(each, pods, eligible))
     return found
 
 
@@ -204,17 +226,13 @@ def _score(
     scores = np.zeros(snapshot.capacity)
     for each in constraints:
         codes = domain_codes(snapshot, each.topology_key)
+        counts: Counts | int
         if each.topology_key == HOSTNAME:
             size = len(scored)
-            counts = _matching(context, each) if each.counts_pods else 0
+            counts = 0 if each.pods is None else snapshot.counts(each.pods).values
         else:
             size = int(np.count_nonzero(np.bincount(codes[scored])))
-            among = _included(context, template, each, labelled)
-            counts = 0
-            if each.counts_pods:
-                counts = domain_sums(snapshot, each.topology_key, _matching(context, each), among=among)[
-                    codes
-                ]
+            counts = _sums(context, template, each, labelled).sums[codes]
         scores += counts * log(size + 2) + (each.max_skew - 1)
     whole = np.trunc(scores)
     return _Preferred((whole + (scores - whole >= 0.5)).astype(np.int64), ignored)
