@@ -22,12 +22,13 @@ from fairway.engine.points import (
     GroupedFilter,
     NormalizeScore,
     Raw,
+    Reader,
     Score,
     Scores,
     Waker,
 )
 from fairway.engine.profile import OnFault, Profile, without
-from fairway.engine.rejections import Group, Rejections
+from fairway.engine.rejections import Group, Rejections, Screened, Supposition
 from fairway.engine.status import OK, SKIPPED, Code, Status, failed
 from fairway.fleet import bitmap
 from fairway.fleet.bitmap import Bits, Rows
@@ -257,7 +258,11 @@ def rejected_with_warning(context: Context, plugin: FilterWarnings, before: Bits
 
 def post_filter(context: Context, profile: Profile, groups: Callable[[], Sequence[Group]]) -> Status:
     """Return the first decisive status: room will be made, cannot be made, or an error."""
-    rejections = Rejections(groups, probe=lambda snapshot, row: probe(context, profile, snapshot, row))
+    rejections = Rejections(
+        groups,
+        probe=lambda snapshot, row: probe(context, profile, snapshot, row),
+        screen=lambda snapshot, candidates: screen(context, profile, snapshot, candidates),
+    )
     answer = SKIPPED
     for plugin in profile.post_filters:
         answer = plugin.post_filter(context, rejections)
@@ -328,6 +333,40 @@ def probe(context: Context, profile: Profile, snapshot: Snapshot[Any], row: int)
     if status.aborts or status.rejects:
         return status
     return rejection(again, plugins, row)
+
+
+def screen(context: Context, profile: Profile, snapshot: Any, candidates: Bits) -> Screened:
+    """Filter the workload of a cycle again, for rows of a ``Supposition``."""
+    again = Context(snapshot=snapshot, workload=context.workload, now=context.now)
+    inexact = Screened(candidates, exact=False, group=lambda: ())
+    try:
+        status, _, plugins = pre_filter(again, profile)
+        if status.aborts or status.rejects:
+            return inexact
+        shown = [_is_shown(again, each.reader) for each in plugins.filters]
+        exact = (
+            all(shown)
+            and all(_is_shown(again, each.reader) for each in plugins.pre_filters)
+            and all(bits is None for bits in plugins.admitted)
+        )
+        passed, stages = candidates, []
+        for each, sees in zip(plugins.filters, shown, strict=True):
+            if sees:
+                status, passed = filter_rows(again, each, passed, whole_fleet=True)
+                if status.aborts:
+                    return inexact
+            stages.append(Stage(each.plugin.name, passed))
+    except FaultError:
+        return inexact
+    return Screened(passed, exact, lambda: filter_groups(again, plugins.filters, candidates, stages))
+
+
+def _is_shown(context: Context, reader: Reader | None) -> bool:
+    if reader is None:
+        return False
+    reads, supposition = reader.reads(context), context.snapshot
+    assert isinstance(supposition, Supposition)
+    return not reads.anything and supposition.shows(cells=reads.cells, shared=reads.shared)
 
 
 def _rejection(context: Context, plugins: CyclePlugins, row: int) -> Status | None:

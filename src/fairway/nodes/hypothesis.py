@@ -1,8 +1,10 @@
-"""A snapshot in which pods were removed from nodes, or added: to find out whether another pod would fit then."""
+"""Snapshots in which pods were removed from nodes, or added: to find out whether another pod would fit then."""
+
+from collections.abc import Collection, Iterable, Mapping
 
 from fairway.fleet.column import Column, CountColumn, Key
-from fairway.fleet.resources import LARGEST
-from fairway.nodes.pod_columns import ADDED, PODS_MATCHING
+from fairway.fleet.resources import LARGEST, LEDGER
+from fairway.nodes.pod_columns import ADDED, POD_TERMS, PODS_MATCHING
 from fairway.nodes.pod_template import PodInfo
 from fairway.nodes.pods import PodKey
 from fairway.nodes.snapshot import NodeSnapshot
@@ -71,3 +73,49 @@ class HypotheticalSnapshot(NodeSnapshot):
             for node in self.changed:
                 column.write(self.hosts.row_of[node], min(self.pods.cell(node, key), LARGEST))
         return column
+
+
+class SeparatelyWithout(NodeSnapshot):
+    """Many nodes without some of their pods, each as if it were the only one: a ``Supposition``.
+
+    Only the cells of these nodes differ; ``pods`` are those of the base. Pods that are nominated to them are not
+    considered.
+    """
+
+    __slots__ = ("_base", "_has_terms", "_removed")
+
+    def __init__(self, base: NodeSnapshot, removed: Mapping[str, Collection[PodInfo]]) -> None:
+        for name in _SHARED:
+            setattr(self, name, getattr(base, name))
+        self.pods = base.pods
+        self._base, self._removed = base, removed
+        self._columns: dict[Key, Column] = {}
+        templates = {id(info.template): info.template for infos in removed.values() for info in infos}
+        self._has_terms = any(each.term_keys for each in templates.values())
+
+    def shows(self, *, cells: Iterable[Key], shared: Iterable[Key]) -> bool:
+        if any(key[0] in LEDGER for key in cells):
+            return False  # the ledger counts pods, too
+        return not any(
+            key[0] == PODS_MATCHING or key[0] in ADDED or (key == POD_TERMS and self._has_terms)
+            for key in shared
+        )
+
+    def _column(self, key: Key) -> Column:
+        column = self._columns.get(key)
+        if column is None:
+            column = self._base._column(key)
+            if key[0] in ADDED:
+                column = column.fork()
+                self._remove(column, key)
+            self._columns[key] = column
+        return column
+
+    def _remove(self, column: Column, key: Key) -> None:
+        row_of = self.hosts.row_of
+        for node, infos in self._removed.items():
+            on = self.pods.on(node)
+            left = 0
+            if len(infos) < len(on.pods):
+                left = on.total.get(key, 0) - sum([info.template.amounts.get(key, 0) for info in infos])
+            column.write(row_of[node], min(left, LARGEST))

@@ -175,6 +175,19 @@ def test_eviction_that_would_not_help_is_not_planned() -> None:
     assert outcome.relief.reasons == (f"preemption: 0/2 nodes are available: 2 {NOT_HELPFUL}.",)
 
 
+def test_reasons_count_the_nodes_that_lack_room_even_without_pods_of_lower_priority() -> None:
+    fleet = fleet_of(
+        *(running(f"low{at}", f"n{at}", cpu="1") for at in range(3)),
+        *(running(f"high{at}", f"n{at}", priority=20, cpu="3") for at in range(2)),
+        nodes=3,
+    )
+    fleet.upsert_pod(running("more", "n2", priority=20, cpu="3", ports=(ContainerPort(hostPort=80),)))
+    outcome, _, _ = preempt(fleet, incoming(cpu="2", ports=(ContainerPort(hostPort=80),)))
+    assert outcome.relief is not None
+    reasons = "1 node(s) didn't have free ports for the requested pod ports, 2 Insufficient cpu"
+    assert outcome.relief.reasons == (f"preemption: 0/3 nodes are available: {reasons}.",)
+
+
 def test_victims_make_room_for_ports_spread_and_anti_affinity() -> None:
     port = ContainerPort(hostPort=80)
     fleet = fleet_of(running("a", "n0", ports=(port,)), nodes=1)
@@ -262,3 +275,70 @@ def test_pod_fits_after_its_victims_are_gone_and_not_with_any_of_them(
         fleet.upsert_pod(victim)
         assert plan.node not in cycle.run(fleet.snapshot(), workload, PROFILE, now=0).totals_by_name()
         fleet.delete_pod("ns1", victim.metadata.name)
+
+
+ANTI_AFFINITY = Affinity(
+    podAntiAffinity=PodAffinity(
+        requiredDuringSchedulingIgnoredDuringExecution=(
+            PodAffinityTerm(topologyKey="zone", labelSelector=labelled(app="web")),
+        )
+    )
+)
+SPREAD = TopologySpreadConstraint(
+    maxSkew=1, topologyKey="zone", whenUnsatisfiable="DoNotSchedule", labelSelector=labelled(app="web")
+)
+
+
+def rank_of(plan: Preemption) -> tuple[float, ...]:
+    """Return what decides between nodes, but not the order in which they are examined."""
+    ranks = [each.spec.priority or 0 for each in plan.victims]
+    started = [
+        each.status.startTime.timestamp()
+        for each in plan.victims
+        if (each.spec.priority or 0) == max(ranks) and each.status.startTime is not None
+    ]
+    return plan.violations, max(ranks), sum(ranks) + len(ranks) * 2**31, len(ranks), -min(started)
+
+
+@given(
+    pods=st.lists(
+        st.tuples(
+            st.integers(0, 3),
+            st.integers(0, 2),
+            st.sampled_from(["500m", "1", "2"]),
+            st.sampled_from(["db", "web"]),
+            st.integers(0, 3),
+            st.sampled_from([None, {"affinity": ANTI_AFFINITY}]),
+        ),
+        max_size=14,
+    ),
+    cpu=st.sampled_from(["1", "2", "3"]),
+    spec=st.sampled_from(
+        [{}, {}, {"affinity": ANTI_AFFINITY}, {"topologySpreadConstraints": (SPREAD,)}],
+    ),
+    allowed=st.integers(0, 2),
+)
+@settings(max_examples=40)
+def test_chosen_node_is_the_best_of_the_plans_for_each_node(
+    pods: list[tuple[int, int, str, str, int, Any]], cpu: str, spec: dict[str, Any], allowed: int
+) -> None:
+    fleet = fleet_of(
+        *(
+            running(f"p{at}", f"n{on}", priority=rank, labels={"app": app}, cpu=asked, hour=hour, spec=fields)
+            for at, (on, rank, asked, app, hour, fields) in enumerate(pods)
+        ),
+        nodes=4,
+        cpu="3",
+    )
+    fleet.upsert_budget(budget("db", allowed, app="db"))
+
+    def run(**more: str) -> Outcome:
+        given_pod = incoming(priority=3, cpu=cpu, labels={"app": "web"}, spec=spec, **more)
+        return cycle.run(fleet.snapshot(), pod_workload(given_pod), PROFILE, now=0)
+
+    outcome = run()
+    if outcome.selected:
+        return
+    each = [plan for at in range(4) if (plan := Preemption.of(run(on=f"n{at}"))) is not None]
+    chosen = Preemption.of(outcome)
+    assert (None if chosen is None else rank_of(chosen)) == min(map(rank_of, each), default=None)

@@ -4,10 +4,13 @@ It changes nothing: the plan is a nomination in the cycle state (``Preemption.of
 victims and keeps the room for the pod.
 """
 
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import accumulate, islice
 from typing import Final
 from zlib import crc32
 
@@ -19,9 +22,11 @@ from fairway.engine.points import NOMINATION, Context, Nomination
 from fairway.engine.rejections import Rejections
 from fairway.engine.status import Code, Status
 from fairway.fleet import bitmap
-from fairway.nodes.hypothesis import HypotheticalSnapshot
+from fairway.fleet.resources import allocatable, requested
+from fairway.nodes.hypothesis import HypotheticalSnapshot, SeparatelyWithout
 from fairway.nodes.pod_template import PodInfo
 from fairway.nodes.pods import PodKey
+from fairway.plugins.pods import node_resources_fit
 from fairway.plugins.pods.workload import info_of_workload, nodes_of
 
 NAME = "DefaultPreemption"
@@ -37,6 +42,8 @@ BAD_COUNT = "{field} must be from {low} to {high}; got {given!r}"
 DISRUPTION_TARGET: Final = "DisruptionTarget"
 PREEMPTED: Final = "PreemptionByScheduler"
 _LATEST = datetime.max.replace(tzinfo=UTC)
+CHUNK: Final = 512
+"""Nodes that are filtered at once."""
 _PRIORITY_OFFSET = 1 << 31
 """Makes priorities positive, so that a sum grows with each victim."""
 
@@ -58,6 +65,30 @@ class Preemption:
         return found.plan if found is not None and isinstance(found.plan, Preemption) else None
 
 
+Rank = tuple[int, int, int, int, float, int]
+"""The lowest is the best."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Option:
+    """A node on which the pod would fit without the pods of lower priority."""
+
+    order: int
+    row: int
+    node: str
+    lower: Mapping[PodKey, PodInfo]
+
+    def bound(self, *, fewest: int) -> Rank:
+        """Return a rank that is not higher than that of the candidate, which has at least ``fewest`` victims."""
+        priorities = sorted([each.priority for each in self.lower.values()])[:fewest]
+        highest = priorities[-1]
+        # If no more than these are evicted, so many of them have the highest priority: the oldest of the youngest ones.
+        youngest = sorted([_started(each) for each in self.lower.values() if each.priority == highest])
+        started = youngest[-priorities.count(highest)]
+        total = sum(priorities) + _PRIORITY_OFFSET * fewest
+        return 0, highest, total, fewest, -started.timestamp(), self.order
+
+
 @dataclass(frozen=True, slots=True)
 class _Candidate:
     order: int
@@ -66,8 +97,7 @@ class _Candidate:
     victims: tuple[PodInfo, ...]
     violations: int
 
-    def rank(self) -> tuple[int, int, int, int, float, int]:
-        """Return the key by which the best candidate is the lowest."""
+    def rank(self) -> Rank:
         highest = max(each.priority for each in self.victims)
         started = min(_started(each) for each in self.victims if each.priority == highest)
         return (
@@ -150,24 +180,58 @@ class _Search:
         self._what_if = HypotheticalSnapshot(self._snapshot)
         self._budgets = list(self._snapshot.budgets.values())
         self._reasons: Counter[str] = Counter()
+        self._unexplained: list[_Option] = []
+        """Nodes that are no candidates for a reason that is not known yet."""
         self._key = str(context.workload.namespace) + "/" + context.workload.name
 
     def reasons(self) -> str:
+        for each in self._unexplained:
+            self._fits(each)
         return ", ".join(sorted(f"{count} {reason}" for reason, count in self._reasons.items() if count))
 
     def best(self, *, wanted: int) -> _Candidate | None:
-        candidates: list[_Candidate] = []
+        """Return the best of the first ``wanted`` candidates, or more, if all of them violate a budget."""
         lowest = self._snapshot.pods.lowest_priority
         if lowest is None or lowest >= self._incoming.priority:
             self._count_nodes()
             return None
-        for order, row in enumerate(self._rows()):
-            candidate = self._evaluate(order, row)
-            if candidate is not None:
-                candidates.append(candidate)
-                if len(candidates) >= wanted and any(not each.violations for each in candidates):
+        options = self._options()
+        best = self._best_of(islice(options, max(1, wanted)))
+        if best is not None and best.violations:
+            for each in options:
+                candidate = self._evaluate(each)
+                best = min(best, candidate, key=_Candidate.rank)
+                if not best.violations:
                     break
-        return min(candidates, key=_Candidate.rank, default=None)
+        return best
+
+    def _best_of(self, options: Iterable[_Option]) -> _Candidate | None:
+        """Return the best candidate. Most need not be evaluated: even a bound of their rank is worse."""
+        best: _Candidate | None = None
+        rank: Rank | None = None
+        bounded = sorted((each.bound(fewest=self._fewest(each)), each.order, each) for each in options)
+        for bound, _, option in bounded:
+            if rank is not None and rank <= bound:
+                break
+            candidate = self._evaluate(option)
+            if rank is None or candidate.rank() < rank:
+                best, rank = candidate, candidate.rank()
+        return best
+
+    def _fewest(self, option: _Option) -> int:
+        """Return how many victims it takes at least, given the resources for which the node was rejected."""
+        status, requests = self._rejections[option.row], self._incoming.template.requests
+        fewest = 1
+        if status.plugin == node_resources_fit.NAME:
+            for resource, asked in requests.items():
+                if node_resources_fit.INSUFFICIENT.format(resource=resource) in status.reasons:
+                    have = self._snapshot.counts(allocatable(resource)).values.item(option.row)
+                    used = self._snapshot.counts(requested(resource)).values.item(option.row)
+                    short = asked - (have - used)
+                    amounts = [each.template.requests.get(resource, 0) for each in option.lower.values()]
+                    left = list(accumulate(sorted(amounts, reverse=True)))
+                    fewest = max(fewest, min(bisect_left(left, short) + 1, len(left)))
+        return fewest
 
     def _count_nodes(self) -> None:
         """Count why each node is no candidate, if no pod has a lower priority."""
@@ -183,34 +247,72 @@ class _Search:
         start = crc32(self._key.encode()) % len(rows) if rows else 0
         return rows[start:] + rows[:start]
 
-    def _evaluate(self, order: int, row: int) -> _Candidate | None:
-        status = self._rejections.get(row)
-        if status is None or status.code is not Code.UNSCHEDULABLE:
-            self._reasons[NOT_HELPFUL] += 1
-            return None
-        node = self._snapshot.hosts.names[row]
-        lower = {
-            key: info
-            for key, info in self._snapshot.pods.on(node).pods.items()
-            if info.priority < self._incoming.priority
-        }
-        if not lower:
-            self._reasons[NO_VICTIMS] += 1
-            return None
-        for key in lower:
-            self._what_if.remove_pod(node, key)
-        removed = dict(lower)
-        try:
-            status = self._rejections.probe(self._what_if, row)
-            if status is not None:
-                self._reasons.update(status.reasons)
-                return None
-            violations = self._reprieve(node, row, removed)
+    def _options(self) -> Iterator[_Option]:
+        """Yield the nodes on which the pod would fit without pods of lower priority, in order."""
+        found = self._with_victims()
+        while chunk := list(islice(found, CHUNK)):
+            yield from self._screen(chunk)
+
+    def _with_victims(self) -> Iterator[_Option]:
+        names, pods, priority = self._snapshot.hosts.names, self._snapshot.pods, self._incoming.priority
+        for order, row in enumerate(self._rows()):
+            status = self._rejections.get(row)
+            if status is None or status.code is not Code.UNSCHEDULABLE:
+                self._reasons[NOT_HELPFUL] += 1
+                continue
+            lower = {key: info for key, info in pods.on(names[row]).pods.items() if info.priority < priority}
+            if lower:
+                yield _Option(order, row, names[row], lower)
+            else:
+                self._reasons[NO_VICTIMS] += 1
+
+    def _screen(self, chunk: Sequence[_Option]) -> Iterator[_Option]:
+        """Yield the options that pass all filters."""
+        nominated = self._snapshot.nominated
+        plain = [each for each in chunk if each.node not in nominated]
+        without = SeparatelyWithout(self._snapshot, {each.node: each.lower.values() for each in plain})
+        rows = bitmap.from_rows([each.row for each in plain], self._snapshot.capacity)
+        screened = self._rejections.screen(without, rows)
+        if screened.exact:
+            for status, rejected in screened.group():
+                self._reasons.update(dict.fromkeys(status.reasons, len(rejected)))
+        for each in chunk:
+            if each.node in nominated:
+                passed = self._fits(each)
+            elif not bitmap.test(screened.passed, each.row):
+                passed = False
+                if not screened.exact:
+                    self._unexplained.append(each)
+            else:
+                passed = screened.exact or self._fits(each)
+            if passed:
+                yield each
+
+    def _fits(self, option: _Option) -> bool:
+        """Return whether the pod fits without the pods of lower priority, and count why not."""
+        with self._removed(option):
+            status = self._rejections.probe(self._what_if, option.row)
+        if status is not None:
+            self._reasons.update(status.reasons)
+        return status is None
+
+    def _evaluate(self, option: _Option) -> _Candidate:
+        with self._removed(option) as removed:
+            violations = self._reprieve(option.node, option.row, removed)
             victims = sorted(removed.values(), key=_importance)
-            return _Candidate(order, row, node, tuple(victims), violations)
+        return _Candidate(option.order, option.row, option.node, tuple(victims), violations)
+
+    @contextmanager
+    def _removed(self, option: _Option) -> Iterator[dict[PodKey, PodInfo]]:
+        """Remove the pods of lower priority; those that are left in the yielded dictionary come back."""
+        for key in option.lower:
+            self._what_if.remove_pod(option.node, key)
+        removed = dict(option.lower)
+        try:
+            yield removed
         finally:
             for key, info in removed.items():
-                self._what_if.add_pod(node, key, info)
+                self._what_if.add_pod(option.node, key, info)
 
     def _reprieve(self, node: str, row: int, removed: dict[PodKey, PodInfo]) -> int:
         """Put back the pods without which the incoming one still fits, those with a budget and important ones first.

@@ -131,13 +131,14 @@ class NodeResourcesFit(PodPlugin, Timeless):
             used, have = (snapshot.counts(key(resource)).values[rows] for key in (requested, allocatable))
             short.append((INSUFFICIENT.format(resource=resource), used > have - asked))
             hopeless |= have < asked
-        table = np.stack([hopeless, *(each for _, each in short)], axis=1)
-        kinds, kind_of = np.unique(table, axis=0, return_inverse=True)
+        kind_of, examples = hopeless.astype(np.int64), np.zeros(1, dtype=np.int64)
+        for _, lacks in short:
+            _, examples, kind_of = np.unique(2 * kind_of + lacks, return_index=True, return_inverse=True)
         groups: list[tuple[Status, Rows]] = []
-        for number, (unresolvable, *lacking) in enumerate(kinds.tolist()):
-            code = Code.UNRESOLVABLE if unresolvable else Code.UNSCHEDULABLE
-            reasons = tuple(reason for (reason, _), lacks in zip(short, lacking, strict=True) if lacks)
-            groups.append((Status(code, reasons, plugin=NAME), rows[kind_of.reshape(-1) == number]))
+        for number, at in enumerate(examples.tolist()):
+            code = Code.UNRESOLVABLE if hopeless[at] else Code.UNSCHEDULABLE
+            reasons = tuple(reason for reason, lacks in short if lacks[at])
+            groups.append((Status(code, reasons, plugin=NAME), rows[kind_of == number]))
         return groups
 
     def _checked(self, template: PodTemplate) -> Iterator[tuple[str, int]]:
