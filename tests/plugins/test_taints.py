@@ -6,11 +6,9 @@ import pytest
 from fairway.api.cluster import Taint
 from fairway.api.placement import PlacementSpec, Toleration
 from fairway.clusters import cells
-from fairway.engine import cycle
 from fairway.engine.points import NEVER_CHANGES, Context
 from fairway.engine.status import Code
 from fairway.fleet.instant import SECOND
-from fairway.placement import default_profile
 from fairway.plugins.taints import (
     KEY_NEEDED,
     NAME,
@@ -308,18 +306,6 @@ def test_first_untolerated_taint_is_named() -> None:
 )
 def test_toleration_matches_taint(toleration: Toleration, expected: bool) -> None:
     assert matches(toleration, "k", "v", NO_SELECT) is expected
-
-
-def test_unused_taint_combinations_are_removed_from_cache() -> None:
-    """Taint values are arbitrary, such as the time of an incident."""
-    world = hub(cluster("c1"), spec=tolerating(EXISTS))
-    workload = world.workload(KEY)
-    for incident in range(300):
-        world.put(cluster("c1", taints=[taint(value=str(incident))]))
-        assert cycle.run(world.fleet.snapshot(), workload, default_profile(), now=NOW_MICROS).selected == [
-            "c1"
-        ]
-    assert len(workload.derive(placement_tolerations).verdicts) < 100
 
 
 def test_distinct_taint_per_cluster_creates_no_bitmaps() -> None:

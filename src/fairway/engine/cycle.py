@@ -208,12 +208,12 @@ def pre_filter(context: Context, profile: Profile) -> tuple[Status, Bits, CycleP
     for each in profile.pre_filters:
         status, bits = each.plugin.pre_filter(context)
         if status is not OK:
-            status = _allowed(status, "PreFilter", each.plugin.name)
-            if status.aborts:
-                return status, eligible, _plugins(profile, scoring, applied, admitted, skipped)
             if status.code is Code.SKIP:
                 skipped.add(id(each.plugin))
                 continue
+            status = _allowed(status, "PreFilter", each.plugin.name)
+            if status.aborts:
+                return status, eligible, _plugins(profile, scoring, applied, admitted, skipped)
             if status.rejects and not rejected.rejects:
                 rejected = status
             if status.code is Code.UNRESOLVABLE:
@@ -238,7 +238,7 @@ def _plugins(
 ) -> CyclePlugins:
     filters = profile.filters
     if skipped:
-        filters = tuple(each for each in filters if id(each.plugin) not in skipped)
+        filters = tuple([each for each in filters if id(each.plugin) not in skipped])
     scores, refusal = scoring
     return CyclePlugins(tuple(applied), tuple(admitted), filters, scores, refusal)
 

@@ -57,6 +57,7 @@ _FORMS: tuple[type[Any], ...] = (
     ChoiceRemedies,
 )
 _KNOWN: dict[type[Any], frozenset[type[Any]]] = {}
+_KNOWN_SCORES: dict[type[Any], tuple[bool, ...]] = {}
 
 PointT = TypeVar("PointT")
 
@@ -135,7 +136,7 @@ def pre_filter_calls(plugin: PreFilter) -> PreFilterCalls:
         plugin=plugin,
         by_row=find_form(plugin, RowPreFilter),
         reader=find_form(plugin, Reader),
-        timed=None if is_timeless(plugin) else find_form(plugin, Reader),
+        timed=None if is_timeless(type(plugin)) else find_form(plugin, Reader),
         remedies=find_form(plugin, FilterRemedies),
     )
 
@@ -147,28 +148,36 @@ def filter_calls(plugin: Filter) -> FilterCalls:
         warner=find_form(plugin, FilterWarnings),
         waker=find_form(plugin, Waker),
         reader=find_form(plugin, Reader),
-        timed=None if is_timeless(plugin) else find_form(plugin, Reader),
+        timed=None if is_timeless(type(plugin)) else find_form(plugin, Reader),
         remedies=find_form(plugin, FilterRemedies),
     )
 
 
 def score_calls(weighted: Weighted, *, prepares: bool = True) -> ScoreCalls:
     """``prepares`` is whether the plugin's PreScore is enabled."""
-    plugin: Any = weighted.plugin
-    forms = forms_of(type(plugin))
+    plugin: Any
+    plugin, weight, missing = weighted
+    forms = _score_forms(type(plugin))
+    prepare, fleet, normalizer, warner, remarks, reader, timed, remedies = [
+        plugin if each else None for each in forms
+    ]
+    if not prepares:
+        prepare = warner = None
     return ScoreCalls(
-        plugin=plugin,
-        weight=weighted.weight,
-        missing=weighted.missing,
-        prepare=plugin if prepares and PreScore in forms else None,
-        fleet=plugin if FleetScore in forms else None,
-        normalizer=plugin if NormalizeScore in forms else None,
-        warner=plugin if prepares and HostWarnings in forms else None,
-        remarks=plugin if Remarks in forms else None,
-        reader=plugin if Reader in forms else None,
-        timed=plugin if Reader in forms and not is_timeless(plugin) else None,
-        remedies=plugin if ScoreRemedies in forms else None,
+        plugin, weight, missing, prepare, fleet, normalizer, warner, remarks, reader, timed, remedies
     )
+
+
+def _score_forms(kind: type[Any]) -> tuple[bool, ...]:
+    """Return which fields of ScoreCalls, in their order, hold a plugin of this class."""
+    found = _KNOWN_SCORES.get(kind)
+    if found is None:
+        forms = forms_of(kind)
+        fields = (PreScore, FleetScore, NormalizeScore, HostWarnings, Remarks, Reader)
+        timed = Reader in forms and not is_timeless(kind)
+        found = (*[each in forms for each in fields], timed, ScoreRemedies in forms)
+        _KNOWN_SCORES[kind] = found
+    return found
 
 
 def choose_calls(plugin: Choose) -> ChooseCalls:
@@ -194,10 +203,10 @@ class CyclePlugins(NamedTuple):
     @property
     def timed(self) -> tuple[Reader, ...]:
         """Return the plugins whose results change by time."""
-        found = [each.timed for each in self.pre_filters]
-        found += [each.timed for each in self.filters]
-        found += [each.timed for each in self.scores]
-        return tuple([each for each in found if each is not None])
+        found = [each.timed for each in self.pre_filters if each.timed is not None]
+        found += [each.timed for each in self.filters if each.timed is not None]
+        found += [each.timed for each in self.scores if each.timed is not None]
+        return tuple(found)
 
     @property
     def readers(self) -> tuple[Reader | None, ...]:

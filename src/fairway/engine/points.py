@@ -130,9 +130,9 @@ class Timeless:
         return NEVER_CHANGES
 
 
-def is_timeless(plugin: object) -> bool:
-    """Return whether the plugin inherits ``until`` of Timeless."""
-    return getattr(type(plugin), "until", None) is Timeless.until
+def is_timeless(kind: type[Any]) -> bool:
+    """Return whether the plugin class inherits ``until`` of Timeless."""
+    return getattr(kind, "until", None) is Timeless.until
 
 
 @runtime_checkable
@@ -336,13 +336,15 @@ class Scorers:
     """Why a registered Score plugin cannot be created, by name."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Prioritization:
     """The Score plugins of one workload, with their weights."""
 
     scores: tuple[Weighted, ...] = ()
     refusal: Status | None = None
     """Why the workload cannot be scored. Reported once filters have run, before any score is computed."""
+    calls: Any = field(default=None, init=False, repr=False)
+    """A tuple of ``forms.ScoreCalls``, once the engine has prepared them."""
 
 
 @runtime_checkable

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
-from weakref import WeakKeyDictionary
 
 from fairway.engine.choice import BestHosts
 from fairway.engine.errors import PluginArgsError, ProfileError
@@ -37,7 +36,6 @@ from fairway.engine.points import (
     PreEnqueue,
     PreFilter,
     PreScore,
-    Prioritization,
     Prioritize,
     QueueSort,
     Reserve,
@@ -139,18 +137,16 @@ class Profile:
     post_binds: tuple[PostBind, ...]
     skipped: frozenset[str] = frozenset()
     """Plugins that ``without`` removed."""
-    _prepared: WeakKeyDictionary[Prioritization, tuple[ScoreCalls, ...]] = field(
-        default_factory=WeakKeyDictionary
-    )
 
     def prioritize(self, context: Context) -> tuple[tuple[ScoreCalls, ...], Status | None]:
         """Return the calls that score a workload, and why it cannot be scored."""
         if self.prioritizer is None:
             return self.scores, None
         found = self.prioritizer.prioritize(context, self.scorers)
-        calls = self._prepared.get(found)
+        calls: tuple[ScoreCalls, ...] | None = found.calls
         if calls is None:
-            calls = self._prepared[found] = tuple(map(score_calls, found.scores))
+            calls = tuple([score_calls(each) for each in found.scores])
+            object.__setattr__(found, "calls", calls)  # frozen for everybody else
         if self.skipped:
             calls = tuple(each for each in calls if each.plugin.name not in self.skipped)
         return calls, found.refusal

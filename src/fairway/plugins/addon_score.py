@@ -169,5 +169,7 @@ class AddOnScore(Timeless):
         if column.earliest() == NEVER:
             return NEVER_CHANGES
         expires = column.expires[rows]
-        ahead = expires[(expires >= context.now) & (expires != NEVER)]
-        return int(ahead.min()) + 1 if len(ahead) else NEVER_CHANGES
+        if column.earliest() < context.now:
+            expires = expires[expires >= context.now]
+        soonest = int(expires.min(initial=NEVER))
+        return soonest + 1 if soonest != NEVER else NEVER_CHANGES

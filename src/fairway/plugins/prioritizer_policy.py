@@ -6,15 +6,16 @@ enables count as well, unless the policy gives them another weight.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from functools import cache
+from typing import Final
 from weakref import WeakValueDictionary
 
 from fairway.api.meta import unreadable_within
-from fairway.api.placement import ADDITIVE, BUILT_IN, EXACT, Placement, PrioritizerConfig, ScoreCoordinate
+from fairway.api.placement import ADDITIVE, BUILT_IN, EXACT, ScoreCoordinate
 from fairway.api.placement import PrioritizerPolicy as Policy
 from fairway.clusters.debits import Deltas
 from fairway.engine.points import Context, Prioritization, Scorers, Weighted
-from fairway.engine.status import Status, misconfigured
+from fairway.engine.status import misconfigured
 from fairway.plugins.addon_score import AddOnScore
 from fairway.plugins.allocatable import RESOURCES
 from fairway.plugins.balance import NAME as BALANCE
@@ -79,12 +80,15 @@ class PrioritizerPolicy:
         return found
 
     def _share(self, workload: PlacementWorkload, scorers: Scorers) -> Prioritization:
-        meta, policy = workload.placement.metadata, workload.placement.spec.prioritizerPolicy
+        placement = workload.placement
+        annotations, policy = placement.metadata.annotations, placement.spec.prioritizerPolicy
+        if (unreadable := unreadable_within(placement, "spec")) is not None:
+            words = UNREADABLE.format(field=unreadable.path, reason=unreadable.reason)
+            scores = self._resolve(workload, scorers).scores
+            return Prioritization(scores=scores, refusal=misconfigured(words, field=unreadable.path))
         if policy is not None and len(policy.configurations) > SHARED_ENTRIES:
             return self._resolve(workload, scorers)
-        if unreadable_within(workload.placement, "spec") is not None:
-            return self._resolve(workload, scorers)
-        key = (policy, meta.annotations.get(MISSING_SCORE), meta.annotations.get(SCORE_DEBITS))
+        key = (policy, annotations.get(MISSING_SCORE), annotations.get(SCORE_DEBITS))
         found = self._shared.get(key)
         if found is None:
             if len(self._shared) >= SHARED_POLICIES:
@@ -93,38 +97,33 @@ class PrioritizerPolicy:
         return found
 
     def _resolve(self, workload: PlacementWorkload, scorers: Scorers) -> Prioritization:
-        scores: tuple[Weighted, ...] = ()
-        refusal: Status | None = None
         try:
-            scores = tuple(self._scores(workload, scorers))
+            return Prioritization(scores=tuple(self._scores(workload, scorers)))
         except _RefusedError as error:
-            refusal = error.status
-        if (unreadable := unreadable_within(workload.placement, "spec")) is not None:
-            words = UNREADABLE.format(field=unreadable.path, reason=unreadable.reason)
-            refusal = misconfigured(words, field=unreadable.path)
-        return Prioritization(scores=scores, refusal=refusal)
+            return Prioritization(refusal=error.status)
 
-    def _scores(self, workload: PlacementWorkload, scorers: Scorers) -> Iterable[Weighted]:
+    def _scores(self, workload: PlacementWorkload, scorers: Scorers) -> list[Weighted]:
         trust = workload.trust
-        for entry in _entries(workload.placement, scorers.defaults):
-            if entry.weight == 0:
+        found: list[Weighted] = []
+        for coordinate, weight in _entries(workload.placement.spec.prioritizerPolicy, scorers.defaults):
+            if weight == 0:
                 continue
-            coordinate = entry.coordinate
             if coordinate.type != BUILT_IN:
                 if coordinate.addOn is None:
                     raise _RefusedError(ADDON_NEEDED)
                 addon = self._addon(coordinate.addOn.resourceName, coordinate.addOn.scoreName, trust)
-                yield Weighted(addon, entry.weight, addon.missing.points(entry.weight))
+                found.append(Weighted(addon, weight, addon.missing.points(weight)))
                 continue
             name = coordinate.builtIn
             if name in scorers.unusable:
                 raise _RefusedError(scorers.unusable[name])
             registered = scorers.registered.get(name)
             if registered is not None:
-                yield Weighted(registered, entry.weight)
+                found.append(Weighted(registered, weight))
             else:
                 calculator = self._calculator(name, trust)
-                yield Weighted(calculator, entry.weight, calculator.missing.points(entry.weight))
+                found.append(Weighted(calculator, weight, calculator.missing.points(weight)))
+        return found
 
     def _addon(self, resource: str, score: str, trust: Trust) -> AddOnScore:
         missing, debit = trust.addon(resource, score), trust.debits.get((resource, score))
@@ -148,46 +147,33 @@ def _prioritizations(_workload: PlacementWorkload) -> dict[PrioritizerPolicy, Pr
     return {}
 
 
-class _Entry(NamedTuple):
-    """An entry of a prioritizer policy. Entries with equal identity replace one another."""
-
-    identity: object
-    coordinate: ScoreCoordinate
-    weight: int
-
-
 class _RefusedError(Exception):
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.status = misconfigured(reason, field=FIELD)
 
 
-def _entries(placement: Placement, defaults: Iterable[Weighted]) -> Iterable[_Entry]:
-    policy = placement.spec.prioritizerPolicy
+def _entries(policy: Policy | None, defaults: tuple[Weighted, ...]) -> Iterable[tuple[ScoreCoordinate, int]]:
+    """Return coordinates and weights. A later entry for the same built-in replaces the earlier one, at its place."""
     mode = "" if policy is None else policy.mode
     if mode not in ("", ADDITIVE, EXACT):
         raise _RefusedError(WRONG_MODE.format(mode=mode))
-    if policy is not None and len(policy.configurations) > MOST_PRIORITIZERS:
-        count = len(policy.configurations)
-        raise _RefusedError(TOO_MANY.format(count=count, most=MOST_PRIORITIZERS))
-    entries: dict[object, _Entry] = {}
+    configurations = () if policy is None else policy.configurations
+    if len(configurations) > MOST_PRIORITIZERS:
+        raise _RefusedError(TOO_MANY.format(count=len(configurations), most=MOST_PRIORITIZERS))
+    entries: dict[object, tuple[ScoreCoordinate, int]] = {}
     if mode != EXACT:
-        for each in defaults:
-            coordinate = ScoreCoordinate(type=BUILT_IN, builtIn=each.plugin.name)
-            entry = _Entry(_identity(coordinate, at=0), coordinate, each.weight)
-            entries[entry.identity] = entry
-    configurations: tuple[PrioritizerConfig, ...] = () if policy is None else policy.configurations
+        for plugin, weight, _ in defaults:
+            entries[BUILT_IN, plugin.name] = _built_in(plugin.name), weight
     for at, configuration in enumerate(configurations):
-        coordinate_given = configuration.scoreCoordinate
-        if coordinate_given is None:
+        coordinate = configuration.scoreCoordinate
+        if coordinate is None:
             raise _RefusedError(COORDINATE_NEEDED)
-        entry = _Entry(_identity(coordinate_given, at=at), coordinate_given, configuration.weight)
-        entries[entry.identity] = entry
+        identity = at if coordinate.addOn is not None else (coordinate.type, coordinate.builtIn)
+        entries[identity] = coordinate, configuration.weight
     return entries.values()
 
 
-def _identity(coordinate: ScoreCoordinate, *, at: int) -> object:
-    """Return the identity: the name for built-ins, the position for add-on scores."""
-    if coordinate.addOn is not None:
-        return ("AddOn", at)
-    return (coordinate.type, coordinate.builtIn)
+@cache
+def _built_in(name: str) -> ScoreCoordinate:
+    return ScoreCoordinate(type=BUILT_IN, builtIn=name)

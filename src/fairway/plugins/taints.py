@@ -6,10 +6,8 @@ matters only for tolerations that expire, and membership in the decision only fo
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
-from itertools import product
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -39,29 +37,11 @@ RUN_OUT = "has taint {taint}, tolerated for {seconds} s until {end}"
 
 FEW_TOLERATIONS = 16
 """Maximum number of tolerations of placements that share verdicts."""
-FEW_SHAPES = 64
+FEW_SHAPES = 1024
 """Maximum number of taint shapes of a fleet whose codes are cached."""
-SPARE_VERDICTS = 64
-"""Maximum number of cached verdicts on shapes that no cluster has any more, because shapes may return."""
 
 _YEAR_ONE = to_micros(datetime(1, 1, 1, tzinfo=UTC))
 """The time of a taint without one."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Verdict:
-    """The verdict on a taint shape, for clusters not in the decision."""
-
-    tolerated: bool
-    timed: bool
-    """Whether the verdict depends on the time of a taint."""
-    if_new: bool
-    """Whether the verdict may differ for clusters in the decision."""
-
-
-_VERDICTS = {
-    key: _Verdict(tolerated=key[0], timed=key[1], if_new=key[2]) for key in product((False, True), repeat=3)
-}
 
 
 class _Codes(NamedTuple):
@@ -82,7 +62,6 @@ class PlacementTolerations:
         self.tolerations = tolerations
         self.refusal = _refusal(tolerations)
         self.timed = any(each.tolerationSeconds is not None for each in tolerations)
-        self.verdicts: dict[Shape, _Verdict] = {}
         self._codes: tuple[object, int, _Codes] | None = None
         """The last result of ``judge_all``, with the values of the column and its epoch."""
 
@@ -91,39 +70,36 @@ class PlacementTolerations:
         known = self._codes
         if known is not None and known[0] is column.values and known[1] == column.epoch:
             return known[2]
-        shapes = column.items()
-        if len(self.verdicts) > 2 * len(shapes) + SPARE_VERDICTS:
-            self.verdicts.clear()
-        found = _Codes([], [], [], False)
-        if_new = False
-        for value, code in shapes:
-            verdict = self.judge(cast("Shape", value))
-            if_new = if_new or verdict.if_new
-            kind = found.timed if verdict.timed else found.tolerated
-            (kind if verdict.tolerated else found.untolerated).append(code)
-        found = found._replace(if_new=if_new)
+        found = self._judge_all(column)
         self._codes = (column.values, column.epoch, found) if len(column.values) <= FEW_SHAPES else None
         return found
 
-    def judge(self, shape: Shape) -> _Verdict:
-        verdict = self.verdicts.get(shape)
-        if verdict is None:
-            verdict = self.verdicts[shape] = self._judge(shape)
-        return verdict
-
-    def _judge(self, shape: Shape) -> _Verdict:
-        tolerated, timed, if_new = True, False, False
-        for key, value, effect in shape:
-            if effect == PREFER_NO_SELECT:
-                continue
-            if_new = if_new or effect == NO_SELECT_IF_NEW
-            for each in self.tolerations:
-                if matches(each, key, value, effect):
-                    timed = timed or each.tolerationSeconds is not None
-                    break
-            else:
-                tolerated = False
-        return _VERDICTS[tolerated, timed and tolerated, if_new]
+    def _judge_all(self, column: CodeColumn) -> _Codes:
+        """Judge clusters that are not in the decision."""
+        tolerations = self.tolerations
+        keys = {each.key for each in tolerations}
+        accepted: list[int] = []
+        untolerated: list[int] = []
+        expiring: list[int] = []
+        any_if_new = False
+        for value, code in column.items():
+            codes = accepted
+            for key, setting, effect in cast("Shape", value):
+                if effect == PREFER_NO_SELECT:
+                    continue
+                any_if_new = any_if_new or effect == NO_SELECT_IF_NEW
+                if key not in keys and "" not in keys:  # the usual case
+                    codes = untolerated
+                    continue
+                for each in tolerations:
+                    if matches(each, key, setting, effect):
+                        if codes is accepted and each.tolerationSeconds is not None:
+                            codes = expiring
+                        break
+                else:
+                    codes = untolerated
+            codes.append(code)
+        return _Codes(accepted, untolerated, expiring, any_if_new)
 
     def tolerates(self, taint: Taint, *, now: Micros) -> bool:
         """Return whether the taint is tolerated on a cluster that is not in the decision."""
@@ -214,12 +190,10 @@ class TaintToleration(Timeless):
                 return
 
     def filter_fleet(self, context: Context, candidates: Bits, /) -> tuple[Status, Bits]:
-        if not candidates.any():
-            return OK, candidates
         workload = placement_of(context)
         asked = workload.derive(placement_tolerations)
         if asked.refusal is not None:
-            return asked.refusal, candidates
+            return (asked.refusal if candidates.any() else OK), candidates
         snapshot = clusters_of(context.snapshot)
         column = snapshot.codes(cells.TAINTS)
         tolerated, untolerated, timed, if_new = asked.judge_all(column)
