@@ -15,11 +15,14 @@ from fairway.controllers.availability import AvailabilityController
 from fairway.controllers.bridge import BridgeController
 from fairway.controllers.clustersets import ClusterSetController
 from fairway.controllers.hosting import HostingController
+from fairway.controllers.kinds import DEFINITIONS
 from fairway.controllers.machines import MachinesController
 from fairway.controllers.machines.hypervisors import HYPERVISORS
 from fairway.controllers.machines.kinds import POD_GROUPS
 from fairway.controllers.machines.machine_options import MachineOptions, settings_of
 from fairway.controllers.machines.permit_metrics import PermitMetrics
+from fairway.controllers.machines.rbac import OPTIONAL
+from fairway.controllers.optional_kinds import definition_name
 from fairway.controllers.placement import PlacementController
 from fairway.controllers.placement.queue import BACKOFF
 from fairway.controllers.placement.shadow import Shadow
@@ -90,10 +93,11 @@ SCORES_REPORTER: Final = "fairway-scores"
 HOSTING_REPORTER: Final = "fairway-hosting"
 MACHINES_REPORTER: Final = "fairway-machines"
 
-WITHOUT_MACHINES: Final = "the hub serves neither %s nor %s: only pods are scheduled"
+NOT_FOLLOWED: Final = (
+    "kinds of virtual machines that are installed later are found at the next start only: %s"
+)
 WITHOUT_CALCULATORS: Final = "the hub does not serve %s: prioritizers that use it find no score"
 NOT_WATCHED: Final = "score debits do not include %s, which cannot be listed: %s"
-WITHOUT_GROUPS: Final = "the hub does not serve %s: pods that name a pod group are not scheduled"
 BINDINGS_AT_ONCE: Final = 32
 """Concurrent bindings of pods. Events of pods are written when there are fewer, or after many bindings."""
 NOTHING_TO_DO: Final = "the hub does not serve %s: controller %s is not started"
@@ -106,10 +110,10 @@ class ControllerFactory:
         self._settings, self._client, self._meters, self._clock = settings, client, meters, clock
         self._limiter = WriteLimiter()
         self._calculators = False
-        self._groups = False
+        self._groups: bool | None = False
         self._requests = False
-        self._machine_kinds: frozenset[str] = frozenset()
-        """Kinds of virtual machines that the hub serves."""
+        self._machine_kinds: frozenset[str] | None = None
+        """Kinds of virtual machines that the hub serves; None to follow their definitions."""
         events = HubEvents(client)
         self.recorder = self._recorder(EventLane(events, self._limiter), REPORTER)
         """Of the placement controller, and of faults in objects that all controllers read."""
@@ -150,19 +154,24 @@ class ControllerFactory:
         if PLACEMENT in enabled and not self._calculators:
             log.info(WITHOUT_CALCULATORS, MANAGED_CLUSTER_SCORES)
         self._requests = PLACEMENT in enabled and await self._may_list(HOSTED_CLUSTER_REQUESTS)
-        if MACHINES in enabled:
-            served = [kind for kind, each in HYPERVISORS.items() if await self._serves(each.machines)]
-            self._machine_kinds = frozenset(served)
-            if not served:
-                log.info(WITHOUT_MACHINES, *(each.machines for each in HYPERVISORS.values()))
-        if self._pods is not None and any(
-            Coscheduling.name in each.plugins() for each in self._pods.resolved
-        ):
-            self._groups = await self._serves(POD_GROUPS)
-            if not self._groups:
-                log.warning(WITHOUT_GROUPS, POD_GROUPS)
+        if self._pods is not None:
+            await self._find_optional_kinds(self._pods)
         wanted = {name for name in enabled if await self._has_work(name)}
         return {name: make() for name, make in self._makers().items() if name in wanted}
+
+    async def _find_optional_kinds(self, pods: Scheduling) -> None:
+        """Find which kinds of virtual machines the hub serves, if their definitions may not be watched."""
+        gangs = any(Coscheduling.name in each.plugins() for each in pods.resolved)
+        try:
+            for kind in OPTIONAL:
+                await self._client.list(DEFINITIONS, fields=f"metadata.name={definition_name(kind)}", limit=1)
+        except Forbidden as error:
+            log.warning(NOT_FOLLOWED, error)
+            served = [kind for kind, each in HYPERVISORS.items() if await self._serves(each.machines)]
+            self._machine_kinds = frozenset(served)
+            self._groups = gangs and await self._serves(POD_GROUPS)
+        else:
+            self._machine_kinds, self._groups = None, None if gangs else False
 
     def _makers(self) -> dict[str, Callable[[], Controller]]:
         if self._settings.shadow:
@@ -245,7 +254,7 @@ class ControllerFactory:
             meters=self._meters,
             scheduling=self._pods,
             recorders=self._of_pods,
-            machines=self._machine_options(self._pods) if self._machine_kinds else None,
+            machines=self._machine_options(self._pods),
             groups=self._groups,
             limiter=self._bindings,
             clock=self._clock,

@@ -64,6 +64,25 @@ class RoleBinding(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     subjects: tuple[Subject, ...] = ()
 
 
+class DefinitionVersion(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    name: str = ""
+    served: bool = False
+
+
+class DefinitionSpec(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    versions: tuple[DefinitionVersion, ...] = ()
+
+
+class DefinitionStatus(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    conditions: tuple[Condition, ...] | None = None
+
+
+class CustomResourceDefinition(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: DefinitionSpec = DefinitionSpec()
+    status: DefinitionStatus = DefinitionStatus()
+
+
 def _rbac(plural: str, struct: type[T], *, namespaced: bool) -> Resource[T]:
     return Resource(
         group=RBAC_GROUP,
@@ -81,3 +100,11 @@ NAMESPACES: Final = Resource(
 CLUSTER_ROLES: Final = _rbac("clusterroles", ClusterRole, namespaced=False)
 CLUSTER_ROLE_BINDINGS: Final = _rbac("clusterrolebindings", ClusterRoleBinding, namespaced=False)
 ROLE_BINDINGS: Final = _rbac("rolebindings", RoleBinding, namespaced=True)
+DEFINITIONS: Final = Resource(
+    group="apiextensions.k8s.io",
+    version="v1",
+    plural="customresourcedefinitions",
+    kind="CustomResourceDefinition",
+    namespaced=False,
+    type=CustomResourceDefinition,
+)

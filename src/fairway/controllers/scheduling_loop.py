@@ -75,6 +75,7 @@ class SchedulingLoop:
         self._clock = clock
         self._slots = asyncio.Semaphore(at_once)
         self._wake = asyncio.Event()
+        self._stopping = False
         self._idle = asyncio.Event()
         self._tasks: dict[Step, asyncio.Task[None]] = {}
         self._waiting: list[ForCaller] = []
@@ -123,7 +124,7 @@ class SchedulingLoop:
     # The loop
 
     async def run(self, leadership: Leadership) -> None:
-        """Run until cancelled. Raises Lost when the term ends."""
+        """Run until cancelled, or stopped. Raises Lost when the term ends."""
         try:
             async with asyncio.TaskGroup() as group:
                 while True:
@@ -131,9 +132,16 @@ class SchedulingLoop:
                     await self._schedule(group, leadership)
                     if not self._tasks:
                         self._idle.set()
+                        if self._stopping:
+                            return
                     await self._sleep()
         except* Lost as lost:
             raise Lost(str(lost.exceptions[0])) from None
+
+    def stop(self) -> None:
+        """Start no more cycles, and let ``run`` return when no plugin runs."""
+        self._stopping = True
+        self._wake.set()
 
     async def quiet(self) -> None:
         """Wait until nothing is due and no plugin runs."""
@@ -149,6 +157,8 @@ class SchedulingLoop:
             waiting, self._waiting = self._waiting, []
             for each in waiting:
                 self._carry_out(each, group, leadership)
+            if self._stopping:
+                return
             result = self._scheduler.schedule_one(self._snapshot(), now=self._now())
             if result is None and not self._waiting:
                 return

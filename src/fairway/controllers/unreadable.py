@@ -24,8 +24,7 @@ class UnreadableReporter:
         self, informers: InformerFactory, recorder: Recorder, *, enabled: Callable[[], bool]
     ) -> None:
         self._informers, self._recorder, self._enabled = informers, recorder, enabled
-        for informer in informers.all:
-            self._follow(informer)
+        informers.follow(self._follow)
 
     def report_all(self) -> None:
         """Report everything, after this process was enabled."""

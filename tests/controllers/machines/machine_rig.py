@@ -113,8 +113,8 @@ class MachineRig:
     settings: MachineSettings
     controller: MachinesController | None = None
     mortal: MortalClient | None = None
-    kinds: frozenset[str] = frozenset({VIRTUAL_MACHINE})
-    """Kinds of virtual machines that the controller watches."""
+    kinds: frozenset[str] | None = frozenset({VIRTUAL_MACHINE})
+    """Kinds of virtual machines that the controller watches; None to follow their definitions."""
     wait: float = WAIT
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 

@@ -1,9 +1,11 @@
 """Schedule the pods that name one of our profiles: watch, decide, bind.
 
-One term serves one leadership: its fleet and its queue begin with what the hub shows.
+One term serves one leadership: its fleet and its queue begin with what the hub shows. When a hypervisor is installed or
+removed, the leader begins a new term, because the profiles and the ledger depend on it.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final
@@ -17,7 +19,7 @@ from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.kinds import NAMESPACES, Namespace
 from fairway.controllers.leadership import Leadership
 from fairway.controllers.machines.hub_access import PodAccess
-from fairway.controllers.machines.hypervisors import Hypervisor, watch_hypervisors
+from fairway.controllers.machines.hypervisors import HYPERVISORS, served_hypervisors, watch_hypervisors
 from fairway.controllers.machines.kinds import BUDGETS, CLAIMS, POD_GROUPS, VOLUMES
 from fairway.controllers.machines.machine_options import EXTENDED_POINTS, MachineOptions
 from fairway.controllers.machines.machine_writer import MachineWriter
@@ -26,6 +28,7 @@ from fairway.controllers.machines.pod_scheduling import Extension, PodScheduling
 from fairway.controllers.machines.pod_status import PodReporter
 from fairway.controllers.machines.preemption import PREFIX
 from fairway.controllers.machines.virtual_machines import VirtualMachines
+from fairway.controllers.optional_kinds import OptionalKinds
 from fairway.controllers.reconciler import Key, Reconciler
 from fairway.controllers.write_limiter import WriteLimiter
 from fairway.engine.queue import SchedulingQueue
@@ -38,9 +41,14 @@ from fairway.nodes import NodeFleet
 from fairway.observe.meters import Meters
 from fairway.scheduling import Scheduling
 
+log: Final = logging.getLogger(__name__)
+
 WORKERS: Final = 8
 """Concurrent writes of conditions."""
 NOT_LEADING: Final = "another process leads, or none yet; ask again"
+NO_MACHINES: Final = "the hub serves no virtual machines"
+WITHOUT_MACHINES: Final = "the hub serves neither %s nor %s: only pods are scheduled"
+WITHOUT_GROUPS: Final = "the hub does not serve %s: pods that name a pod group are not scheduled"
 
 
 @dataclass(kw_only=True)
@@ -55,8 +63,8 @@ class Term:
 class MachinesController(Reconciler):
     """``scheduling`` has the profiles, ``recorders`` one recorder for each of them.
 
-    ``groups`` is whether the hub serves PodGroups. ``machines`` is None on a hub that does not serve virtual machines:
-    only pods are scheduled. ``limiter`` lets bindings go before events.
+    ``groups`` is whether PodGroups are watched; None to follow their definition. Without ``machines`` only pods are
+    scheduled, also while the hub serves no virtual machines. ``limiter`` lets bindings go before events.
     """
 
     name: ClassVar[str] = "machines"
@@ -69,7 +77,7 @@ class MachinesController(Reconciler):
         scheduling: Scheduling,
         recorders: Mapping[str, Recorder],
         machines: MachineOptions | None = None,
-        groups: bool = False,
+        groups: bool | None = False,
         limiter: WriteLimiter | None = None,
         workers: int = WORKERS,
         clock: Clock = SYSTEM_CLOCK,
@@ -82,9 +90,10 @@ class MachinesController(Reconciler):
         self._claims: Informer[PersistentVolumeClaim]
         self._volumes: Informer[PersistentVolume]
         self._budgets: Informer[PodDisruptionBudget]
-        self._hypervisors: dict[str, Hypervisor] = {}
-        self._groups: Informer[PodGroup] | None = None
-        self._has_groups = groups
+        self._hypervisors: dict[str, OptionalKinds] = {}
+        self._hypervisors_changed = asyncio.Event()
+        self._groups: OptionalKinds | None = None
+        self._with_groups = groups
         self._limiter = limiter or WriteLimiter()
         self._metrics = PodMetrics(meters, profiles=scheduling.specs)
         self._metrics.follow(self._queue)
@@ -107,10 +116,14 @@ class MachinesController(Reconciler):
         self._volumes = informers.of(VOLUMES)
         self._budgets = informers.of(BUDGETS)
         if self._options is not None:
-            self._hypervisors = watch_hypervisors(informers, self._options.kinds)
-        if self._has_groups:
-            self._groups = informers.of(POD_GROUPS)
-            self._follow(self._groups, PodScheduling.upsert_group, PodScheduling.delete_group)
+            self._hypervisors = watch_hypervisors(
+                informers, self._options.kinds, changed=self._hypervisors_changed.set
+            )
+        if self._with_groups is not False:
+            self._groups = OptionalKinds(
+                informers, (POD_GROUPS,), changed=self._follow_groups, fixed=self._with_groups is True
+            )
+            self._follow_groups()
         self._follow(self._nodes, PodScheduling.upsert_node, PodScheduling.delete_node)
         self._pods.subscribe(self._pods_changed)
         self._follow(self._namespaces, PodScheduling.upsert_namespace, PodScheduling.delete_namespace)
@@ -122,17 +135,29 @@ class MachinesController(Reconciler):
         return ()
 
     async def run(self, leadership: Leadership) -> None:
+        while True:
+            try:
+                await self._run_term(leadership)
+            except* Lost as lost:
+                raise Lost(str(lost.exceptions[0])) from None
+            finally:
+                self._term = None
+
+    async def _run_term(self, leadership: Leadership) -> None:
+        """Run until the served hypervisors change. Bindings that have begun are awaited, so that the next term counts
+        them."""
+        self._hypervisors_changed.clear()
         term = self._term = self._begin(leadership)
-        try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(term.pods.run(leadership))
-                if term.machines is not None:
-                    group.create_task(term.machines.run(leadership))
-                group.create_task(super().run(leadership))
-        except* Lost as lost:
-            raise Lost(str(lost.exceptions[0])) from None
-        finally:
-            self._term = None
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(super().run(leadership))]
+            if term.machines is not None:
+                tasks.append(group.create_task(term.machines.run(leadership)))
+            pods = group.create_task(term.pods.run(leadership))
+            await self._hypervisors_changed.wait()
+            term.pods.loop.stop()
+            await pods
+            for task in tasks:
+                task.cancel()
 
     async def quiet(self) -> None:
         while True:
@@ -149,7 +174,7 @@ class MachinesController(Reconciler):
         """Answer the agent of a virtual machine on a node. Raises PermitError."""
         term = self._term
         if term is None or term.machines is None:
-            raise PermitError(UNAVAILABLE, NOT_LEADING)
+            raise PermitError(UNAVAILABLE, NOT_LEADING if term is None else NO_MACHINES)
         return await term.machines.ask(request, node)
 
     def replied(self, status: int, seconds: float) -> None:
@@ -179,7 +204,7 @@ class MachinesController(Reconciler):
             clock=self.clock,
         )
         fleet = NodeFleet()
-        machines = None if self._options is None else self._virtual_machines(self._options, fleet, leadership)
+        machines = self._virtual_machines(fleet, leadership)
         pods = PodScheduling(
             scheduling=self._scheduling,
             hub=hub,
@@ -198,20 +223,22 @@ class MachinesController(Reconciler):
             volumes=self._volumes.store.values(),
             budgets=self._budgets.store.values(),
         )
-        for group in () if self._groups is None else self._groups.store.values():
+        for group in self._pod_groups():
             pods.upsert_group(group)
         pods.load(self._nodes.store.values(), self._pods.store.values())
         if machines is not None:
             machines.start(preview=pods.preview, wake=pods.loop.on_event)
         return Term(pods=pods, reporter=reporter, machines=machines)
 
-    def _virtual_machines(
-        self, options: MachineOptions, fleet: NodeFleet, leadership: Leadership
-    ) -> VirtualMachines:
+    def _virtual_machines(self, fleet: NodeFleet, leadership: Leadership) -> VirtualMachines | None:
+        options, hypervisors = self._options, served_hypervisors(self._hypervisors)
+        if options is None or not hypervisors:
+            log.info(WITHOUT_MACHINES, *(each.machines for each in HYPERVISORS.values()))
+            return None
         return VirtualMachines(
             nodes=self._nodes,
             pods=self._pods,
-            hypervisors=self._hypervisors,
+            hypervisors=hypervisors,
             writer=MachineWriter(self.client, leadership=leadership, meters=self.meters),
             settings=options.settings,
             fleet=fleet,
@@ -220,7 +247,17 @@ class MachinesController(Reconciler):
             clock=self.clock,
         )
 
+    def _pod_groups(self) -> Iterable[PodGroup]:
+        if self._groups is not None and not self._groups.informers:
+            log.warning(WITHOUT_GROUPS, POD_GROUPS)
+        informers = () if self._groups is None else self._groups.informers
+        return [group for each in informers for group in each.store.values()]
+
     # Observations
+
+    def _follow_groups(self) -> None:
+        for informer in () if self._groups is None else self._groups.informers:
+            self._follow(informer, PodScheduling.upsert_group, PodScheduling.delete_group)
 
     def _follow(
         self,

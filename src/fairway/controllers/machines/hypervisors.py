@@ -9,6 +9,7 @@ from fairway.api.virtual_machine import VirtualMachine, VirtualMachineMigration
 from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.machines.kinds import INSTANCE_MIGRATIONS, INSTANCES
 from fairway.controllers.machines.machine_objects import MachineObjects
+from fairway.controllers.optional_kinds import OptionalKinds
 from fairway.kube import Informer, Resource
 from fairway.kube.resource import VIRTUAL_MACHINE_MIGRATIONS, VIRTUAL_MACHINES
 from fairway.machines import kubevirt, neonvm
@@ -59,11 +60,25 @@ class Hypervisor:
 Hypervisors = Mapping[str, Hypervisor]
 
 
-def watch_hypervisors(informers: InformerFactory, kinds: frozenset[str]) -> dict[str, Hypervisor]:
+def watch_hypervisors(
+    informers: InformerFactory, kinds: frozenset[str] | None, *, changed: Callable[[], None]
+) -> dict[str, OptionalKinds]:
+    """Watch the kinds of machines, as long as the hub serves them if ``kinds`` is None. ``changed`` is called when a
+    hypervisor begins or ends to be served."""
     return {
-        kind: Hypervisor(machines=informers.of(each.machines), migrations=informers.of(each.migrations))
+        kind: OptionalKinds(
+            informers, (each.machines, each.migrations), changed=changed, fixed=kinds is not None
+        )
         for kind, each in HYPERVISORS.items()
-        if kind in kinds
+        if kinds is None or kind in kinds
+    }
+
+
+def served_hypervisors(watched: Mapping[str, OptionalKinds]) -> dict[str, Hypervisor]:
+    return {
+        kind: Hypervisor(machines=each.informers[0], migrations=each.informers[1])
+        for kind, each in watched.items()
+        if each.informers
     }
 
 

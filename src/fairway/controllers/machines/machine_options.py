@@ -7,7 +7,6 @@ from typing import Final
 from fairway.controllers.machines.permit_metrics import PermitMetrics
 from fairway.engine.profile import Enabled, ProfileSpec
 from fairway.kube import Recorder
-from fairway.machines.machine import VIRTUAL_MACHINE
 from fairway.machines.policy import PolicyError
 from fairway.machines.settings import MachineSettings, machine_settings
 from fairway.plugins.pods.vm_scaling import NAME
@@ -29,8 +28,8 @@ class MachineOptions:
     settings: MachineSettings
     recorder: Recorder
     metrics: PermitMetrics
-    kinds: frozenset[str] = frozenset({VIRTUAL_MACHINE})
-    """Kinds of virtual machines that the hub serves."""
+    kinds: frozenset[str] | None = None
+    """Kinds of virtual machines that the hub serves; None to follow their definitions."""
 
 
 def settings_of(specs: Mapping[str, ProfileSpec]) -> MachineSettings:
