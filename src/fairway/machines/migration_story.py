@@ -6,7 +6,7 @@ message ``describe`` writes and ``parse`` reads.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from fairway.api.event import CoreEvent
@@ -14,6 +14,7 @@ from fairway.api.lease import parse_micro_time
 from fairway.api.pod_requests import MEMORY
 from fairway.engine.workload import WorkloadKey
 from fairway.fleet.instant import SECOND, Micros, to_micros
+from fairway.machines.machine import VIRTUAL_MACHINE
 from fairway.machines.migration import ENDED, Claim, Migration, Phase
 from fairway.machines.size import ONE, added, describe
 
@@ -52,6 +53,7 @@ class Story:
     id: str
     namespace: str
     vm: str
+    kind: str = VIRTUAL_MACHINE
     source: str
     target: str
     """Names of nodes."""
@@ -97,7 +99,7 @@ def describe_migration(migration: Migration, names: Mapping[WorkloadKey, str] | 
 
 
 def story_in_event(event: CoreEvent) -> Story | None:
-    """Return the story that an event about a VirtualMachine tells; None for other events."""
+    """Return the story that an event about a virtual machine tells; None for other events."""
     if event.reason not in PHASES:
         return None
     about = event.involvedObject
@@ -107,7 +109,8 @@ def story_in_event(event: CoreEvent) -> Story | None:
     )
     if moment is None:
         return None
-    return parse_story(event.message, namespace=about.namespace, vm=about.name, at=to_micros(moment))
+    found = parse_story(event.message, namespace=about.namespace, vm=about.name, at=to_micros(moment))
+    return None if found is None else replace(found, kind=about.kind or VIRTUAL_MACHINE)
 
 
 def parse_story(text: str, *, namespace: str, vm: str, at: Micros) -> Story | None:
@@ -154,6 +157,7 @@ def story_of(
         id=migration.id,
         namespace=migration.source.namespace,
         vm=migration.vm,
+        kind=migration.kind,
         source=migration.source_host.name,
         target=migration.target_host.name,
         reason=migration.reason,

@@ -60,10 +60,12 @@ class NodeReport:
 class MachineReport:
     namespace: str
     vm: str
+    kind: str
     pod: str
     node: str
     using: ResourceList
     permit: ResourceList
+    """Empty for a machine without permits, as is ``demand``."""
     demand: ResourceList
     denied: ResourceList
     moving: str = ""
@@ -75,8 +77,8 @@ class MachineReport:
 
 
 def node_reports(state: MachineState) -> list[NodeReport]:
-    """Return all nodes, by name."""
-    return [_node(state, host) for host in sorted(state.ledger.hosts())]
+    """Return all nodes, by name; node-2 is before node-10."""
+    return [_node(state, host) for host in sorted(state.ledger.hosts(), key=lambda each: natural(each.name))]
 
 
 def machine_reports(state: MachineState) -> list[MachineReport]:
@@ -91,11 +93,18 @@ def machine_reports(state: MachineState) -> list[MachineReport]:
         if machine.vm and state.permits.owners.get(machine.identity, machine.key) == machine.key
     ]
     return sorted(
-        found, key=lambda each: (not each.denied, not each.moving, each.namespace, _natural(each.vm))
+        found,
+        key=lambda each: (
+            not each.denied,
+            not each.moving,
+            natural(each.namespace),
+            natural(each.vm),
+            each.kind,
+        ),
     )
 
 
-def _natural(name: str) -> tuple[list[tuple[int, str]], str]:
+def natural(name: str) -> tuple[list[tuple[int, str]], str]:
     """Return a sort key that compares the numbers in names by value, however long they are."""
     # Every second part is a number.
     parts = [
@@ -155,11 +164,12 @@ def _machine(state: MachineState, machine: Machine) -> MachineReport:
     return MachineReport(
         namespace=key.namespace,
         vm=machine.vm,
+        kind=machine.kind,
         pod=key.name,
         node=machine.host.name,
         using=machine.using,
-        permit=demand.approved,
-        demand=demand.requested,
+        permit=demand.approved if machine.grows else {},
+        demand=demand.requested if machine.grows else {},
         denied=missing(demand.requested, demand.approved),
         moving="" if moving is None else moving.id,
         moving_to="" if moving is None else moving.target_host.name,

@@ -1,5 +1,6 @@
 """The story as objects: vm-a wants to grow, its node is full, and vm-b moves to make room."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -8,6 +9,7 @@ import yaml
 from fairway.api.virtual_machine import APPROVED, AUTO_MIGRATION_LABEL, REQUESTED, SCALING_UNIT
 from fairway.engine.workload import HostKey, WorkloadKey
 from fairway.fleet.instant import SECOND, to_micros
+from fairway.machines import kubevirt
 from fairway.machines.migration import Claim, Migration, Phase, Reason
 from fairway.machines.migration_story import describe_migration
 from fairway.machines.neonvm import migration_object
@@ -133,6 +135,28 @@ def ended_event() -> dict[str, Any]:
         "message": describe_migration(migration(phase=Phase.CLEANED)),
         "lastTimestamp": "2026-03-01T12:00:17Z",
     }
+
+
+def kubevirt_story() -> list[dict[str, Any]]:
+    """Return the objects while an instance of KubeVirt is copied, beside a machine of NeonVM."""
+    api_version, kind = "kubevirt.io/v1", kubevirt.INSTANCE_KIND
+    source, target = pod("vm-b-1", on="node-1", cpu="3"), pod("vm-b-2", on="node-2", cpu="3")
+    for each in (source, target):
+        owner = {"apiVersion": api_version, "kind": kind, "name": "vm-b", "uid": "uid-vm-b"}
+        each["metadata"]["ownerReferences"] = [owner]
+    target["metadata"]["labels"] = {kubevirt.MIGRATION_LABEL: "uid-move"}
+    moving = kubevirt.migration_object(replace(migration(), kind=kind))
+    moving["metadata"]["uid"] = "uid-move"
+    moving["status"] = {"phase": "Running"}
+    instance = {
+        "apiVersion": api_version,
+        "kind": kind,
+        "metadata": {"name": "vm-b", "namespace": "default", "uid": "uid-vm-b"},
+        "spec": {"domain": {"resources": {"requests": {"cpu": "3", "memory": "12Gi"}}}},
+        "status": {"phase": "Running", "nodeName": "node-1"},
+    }
+    first = machine("vm-a", units=4, wants=6, on="node-1"), pod("vm-a-1", on="node-1", vm="vm-a")
+    return [node("node-1"), node("node-2"), *first, instance, source, target, moving]
 
 
 def written(*documents: dict[str, Any]) -> str:

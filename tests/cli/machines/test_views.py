@@ -57,6 +57,52 @@ def test_top_shows_nodes_and_machines(file: str, capsys: Capture) -> None:
     ]
 
 
+def test_machines_of_kubevirt_are_shown_with_their_kind_and_without_permits(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    path = tmp_path / "cluster.yaml"
+    path.write_text(cluster.written(*cluster.kubevirt_story()))
+    assert run(["machines", "top", "-f", str(path)]) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert out[0] == "2 nodes, 2 virtual machines, 1 with denied demand, 1 migration"
+    assert [re.split(r"  +", line) for line in out[8:]] == [
+        ["VM", "KIND", "NODE", "SIZE", "PERMIT", "DEMAND", "DENIED", "STATE"],
+        [
+            *("default/vm-a", "VirtualMachine", "node-1", "4 / 16 GiB", "4 / 16 GiB", "6 / 24 GiB"),
+            *("2 / 8 GiB", "waits for vm-b-0a1b2c3d-1"),
+        ],
+        [
+            *("default/vm-b", "VirtualMachineInstance", "node-1", "3 / 12 GiB", "-", "-", "-"),
+            "moves to node-2 (Copying)",
+        ],
+    ]
+    assert run(["machines", "migrations", "-f", str(path), "--vm", "default/vm-b"]) == 0
+    row = re.split(r"  +", capsys.readouterr().out.splitlines()[1])
+    assert row[:7] == [
+        *("vm-b-0a1b2c3d-1", "default/vm-b", "VirtualMachineInstance", "node-1", "node-2", "Copying", "-"),
+    ]
+    assert run(["machines", "explain", "pod", "default/vm-b-1", "-f", str(path)]) == 0
+    assert "VirtualMachineAutoscaling" in capsys.readouterr().out
+
+
+def test_ended_migration_of_kubevirt_has_the_kind_of_its_machine(tmp_path: Path, capsys: Capture) -> None:
+    event = cluster.ended_event()
+    event["involvedObject"]["kind"] = "VirtualMachineInstance"
+    path = tmp_path / "cluster.yaml"
+    path.write_text(cluster.written(cluster.node("node-1"), cluster.ended_event(), event))
+    assert run(["machines", "migrations", "-f", str(path), "-o", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert sorted(each["kind"] for each in found) == ["VirtualMachine", "VirtualMachineInstance"]
+
+
+@pytest.mark.parametrize("sort", ["name", "reserved"])
+def test_nodes_are_sorted_by_the_value_of_numbers_in_their_names(sort: str) -> None:
+    view = TopView(MachineSettings(), sort=sort)
+    objects = [msgspec.convert(cluster.node(f"node-{number}"), Node) for number in (10, 2, 1)]
+    nodes, _ = view.reports(objects)
+    assert [each.node for each in nodes] == ["node-1", "node-2", "node-10"]
+
+
 def test_top_prints_quantities_as_json(file: str, capsys: Capture) -> None:
     assert run(["machines", "top", "-f", file, "-o", "json", "--sort", "pressure"]) == 0
     found = json.loads(capsys.readouterr().out)

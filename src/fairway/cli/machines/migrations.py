@@ -63,7 +63,7 @@ def migrations(running: bool, vm: str, timeline: bool | None, output: OutputForm
     if not found:
         say(NONE)
         return EXIT_OK
-    emit(tables.story_rows(found, now=now), columns=tables.STORY_COLUMNS)
+    emit(tables.story_rows(found, now=now), columns=tables.story_columns(found))
     if timeline or (timeline is None and len(found) <= MOST_TIMELINES):
         for each in found:
             say(f"\n{each.id}")
@@ -78,31 +78,26 @@ MOST_TIMELINES: Final = 5
 def stories(objects: list[Any]) -> "list[Story]":
     """Return all migrations, the newest first: those with a record, and those that only events tell about."""
     from fairway.api.event import CoreEvent
-    from fairway.api.virtual_machine import VirtualMachineMigration
     from fairway.fleet.instant import to_micros
-    from fairway.machines.migration import RecordError
+    from fairway.machines.machine import VIRTUAL_MACHINE
     from fairway.machines.migration_story import story_in_event, story_of
-    from fairway.machines.neonvm import record_of
     from fairway.whatif.machines.world import ClusterObjects, machine_state
 
     now = to_micros(datetime.now(UTC))
-    state, _ = machine_state(ClusterObjects.of(objects), load_settings(None), now=now)
+    cluster = ClusterObjects.of(objects)
+    state, known = machine_state(cluster, load_settings(None), now=now)
     names = {key: machine.vm for key, machine in state.permits.machines.items()}
-    found: dict[tuple[str, str], Story] = {}
+    found: dict[tuple[str, str, str], Story] = {}
     for event in objects:
         story = story_in_event(event) if isinstance(event, CoreEvent) else None
         if story is not None:
-            key = (story.namespace, story.id)
+            key = (story.kind, story.namespace, story.id)
             if key not in found or len(found[key].steps) < len(story.steps):
                 found[key] = story
-    for each in objects:
-        if isinstance(each, VirtualMachineMigration):
-            try:
-                record = record_of(each)
-            except RecordError:
-                continue
-            if record is not None:
-                copied = each.status.info.ram.transferred
-                key = (each.metadata.namespace, record.id)
-                found[key] = story_of(record, names=names, copied=copied)
+    for record in known.records():
+        namespace, copied = record.source.namespace, None
+        moving = cluster.migrations.get((namespace, record.id))
+        if record.kind == VIRTUAL_MACHINE and moving is not None:
+            copied = moving.status.info.ram.transferred
+        found[record.kind, namespace, record.id] = story_of(record, names=names, copied=copied)
     return sorted(found.values(), key=lambda story: (-story.started, story.id))

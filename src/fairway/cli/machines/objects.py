@@ -15,7 +15,7 @@ from fairway.cli.files.loader import documents_in, malformed
 from fairway.cli.options.input import IGNORED, NO_INPUT
 from fairway.cli.output import say
 from fairway.controllers.kinds import NAMESPACES
-from fairway.controllers.machines.kinds import BUDGETS, CLAIMS, VOLUMES
+from fairway.controllers.machines.kinds import BUDGETS, CLAIMS, INSTANCE_MIGRATIONS, INSTANCES, VOLUMES
 from fairway.documents.parser import DocumentError
 from fairway.documents.reader import value_of
 from fairway.kube import Client, Forbidden, NotFound, Resource
@@ -24,7 +24,14 @@ from fairway.kube.errors import UnreadableError
 from fairway.kube.events import CORE_EVENTS
 from fairway.kube.resource import NODES, PODS, VIRTUAL_MACHINE_MIGRATIONS, VIRTUAL_MACHINES, key_of
 
-MACHINES: Final[tuple[Resource[Any], ...]] = (NODES, PODS, VIRTUAL_MACHINES, VIRTUAL_MACHINE_MIGRATIONS)
+OPTIONAL: Final[tuple[Resource[Any], ...]] = (
+    VIRTUAL_MACHINES,
+    VIRTUAL_MACHINE_MIGRATIONS,
+    INSTANCES,
+    INSTANCE_MIGRATIONS,
+)
+"""Kinds of virtual machines, which not every hub serves."""
+MACHINES: Final[tuple[Resource[Any], ...]] = (NODES, PODS, *OPTIONAL)
 """What decides the room on nodes."""
 SCHEDULING: Final[tuple[Resource[Any], ...]] = (*MACHINES, NAMESPACES, CLAIMS, VOLUMES, BUDGETS)
 """What decides where a pod may run."""
@@ -78,7 +85,7 @@ async def read_hub(client: Client, resources: Sequence[Resource[Any]]) -> list[A
 
 
 async def _listed(client: Client, resource: Resource[Any]) -> list[Any]:
-    """List a kind. Kinds of virtual machines may be missing, and only nodes and pods must be readable."""
+    """List a kind. Kinds of virtual machines may be missing, and must be readable if the hub serves them."""
     try:
         return await listed(client, resource)
     except NotFound:
@@ -86,10 +93,21 @@ async def _listed(client: Client, resource: Resource[Any]) -> list[Any]:
             raise
         return []
     except Forbidden as error:
+        if resource in OPTIONAL and not await is_served(client, resource):
+            return []
         if resource in MACHINES:
             raise
         say(NOT_READ.format(kind=resource.kind, reason=error), stream=sys.stderr)
         return []
+
+
+async def is_served(client: Client, resource: Resource[Any]) -> bool:
+    """Return whether a hub serves a kind. Users may ask that without a permission to list it."""
+    try:
+        found = await client.request("GET", f"/apis/{resource.api_version}")
+    except NotFound:
+        return False
+    return any(each["name"] == resource.plural for each in msgspec.json.decode(found.body)["resources"])
 
 
 def _read_files(

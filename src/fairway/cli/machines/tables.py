@@ -8,6 +8,7 @@ from fairway.api.amount_display import display_amount
 from fairway.api.meta import format_time
 from fairway.engine.workload import ResourceList
 from fairway.fleet.instant import SECOND, Micros
+from fairway.machines.machine import VIRTUAL_MACHINE
 from fairway.machines.migration import Phase
 from fairway.machines.migration_story import Story
 from fairway.machines.report import MachineReport, NodeReport
@@ -27,6 +28,7 @@ NODE_COLUMNS: Final = {
 }
 MACHINE_COLUMNS: Final = {
     "vm": "VM",
+    "kind": "Kind",
     "node": "Node",
     "size": "Size",
     "permit": "Permit",
@@ -65,14 +67,26 @@ def node_rows(reports: Iterable[NodeReport], resources: Sequence[str]) -> list[d
     return rows
 
 
+def machine_columns(reports: Iterable[MachineReport]) -> dict[str, str]:
+    """Return the columns of machines: their kind only if not all are VirtualMachines."""
+    return _columns(MACHINE_COLUMNS, (each.kind for each in reports))
+
+
+def _columns(columns: Mapping[str, str], kinds: Iterable[str]) -> dict[str, str]:
+    if all(each == VIRTUAL_MACHINE for each in kinds):
+        return {key: title for key, title in columns.items() if key != "kind"}
+    return dict(columns)
+
+
 def machine_rows(reports: Iterable[MachineReport]) -> list[dict[str, Any]]:
     return [
         {
             "vm": f"{each.namespace}/{each.vm}",
+            "kind": each.kind,
             "node": each.node,
             "size": _size(each.using),
-            "permit": _size(each.permit),
-            "demand": _size(each.demand),
+            "permit": _size(each.permit) if each.permit else "",
+            "demand": _size(each.demand) if each.demand else "",
             "denied": _size(each.denied) if each.denied else "",
             "state": _state(each),
         }
@@ -123,6 +137,7 @@ def machine_document(report: MachineReport) -> dict[str, Any]:
     return {
         "namespace": report.namespace,
         "vm": report.vm,
+        "kind": report.kind,
         "pod": report.pod,
         "node": report.node,
         "size": quantities(report.using),
@@ -147,6 +162,7 @@ def quantities(size: ResourceList) -> dict[str, str]:
 STORY_COLUMNS: Final = {
     "migration": "Migration",
     "vm": "VM",
+    "kind": "Kind",
     "source": "From",
     "target": "To",
     "phase": "Phase",
@@ -157,11 +173,17 @@ STORY_COLUMNS: Final = {
 }
 
 
+def story_columns(stories: Iterable[Story]) -> dict[str, str]:
+    """Return the columns of migrations: the kind of their machines only if not all are VirtualMachines."""
+    return _columns(STORY_COLUMNS, (each.kind for each in stories))
+
+
 def story_rows(stories: Iterable[Story], *, now: Micros) -> list[dict[str, Any]]:
     return [
         {
             "migration": each.id,
             "vm": f"{each.namespace}/{each.vm}",
+            "kind": each.kind,
             "source": each.source,
             "target": each.target,
             "phase": str(each.phase),
@@ -193,6 +215,7 @@ def story_document(story: Story) -> Mapping[str, Any]:
         "migration": story.id,
         "namespace": story.namespace,
         "vm": story.vm,
+        "kind": story.kind,
         "sourceNode": story.source,
         "targetNode": story.target,
         "reason": story.reason,

@@ -44,7 +44,8 @@ Examples:
 RESERVED is what counts as used: permits of virtual machines divided by their overcommit factors, and requests of other
 pods. COMMITTED is the same before overcommitment. EARMARKED is room that is kept for a machine, or will be when another
 has left. PRESSURE is denied demand, and use above the WATERMARK. For machines, SIZE is what they use, PERMIT what they
-may use, DEMAND what their agent asks for, each as CPUs / memory.
+may use, DEMAND what their agent asks for, each as CPUs / memory. Machines of KubeVirt have no permits; if there are
+any, KIND is the kind of each machine.
 Only objects of the hub are read, so this works without access to the scheduler.
 """,
 )
@@ -125,7 +126,7 @@ class TopView:
             nodes.sort(key=self._rank)
         return nodes, machine_reports(state)
 
-    def _rank(self, report: "NodeReport") -> tuple[float, str]:
+    def _rank(self, report: "NodeReport") -> float:
         from fairway.cli.machines.tables import RESOURCES
 
         shares = []
@@ -133,7 +134,7 @@ class TopView:
             capacity = (report.capacity or {}).get(resource, 0)
             part = report.reserved if self._sort == "reserved" else report.pressure
             shares.append(part.get(resource, 0) / capacity if capacity else 0.0)
-        return -max(shares), report.node
+        return -max(shares)
 
     def text(
         self,
@@ -144,9 +145,9 @@ class TopView:
     ) -> str:
         """Return a summary and two tables; with a height, as many machines as fit below the nodes."""
         from fairway.cli.machines.tables import (
-            MACHINE_COLUMNS,
             NODE_COLUMNS,
             RESOURCES,
+            machine_columns,
             machine_rows,
             node_rows,
         )
@@ -161,7 +162,7 @@ class TopView:
         upper = plain_table(node_rows(nodes, resources), columns=NODE_COLUMNS).splitlines()
         lower = [NO_MACHINES]
         if machines:
-            lower = plain_table(machine_rows(machines), columns=MACHINE_COLUMNS).splitlines()
+            lower = plain_table(machine_rows(machines), columns=machine_columns(machines)).splitlines()
         if height is not None:
             upper = _cut(upper, max(3, height - 3 - min(len(lower), height // 2)))
             lower = _cut(lower, max(2, height - 3 - len(upper)))
@@ -180,14 +181,13 @@ def _cut(lines: list[str], most: int) -> list[str]:
 
 def _watch(hub: HubChoice, view: TopView, *, interval: float) -> None:
     from fairway.cli.client.watch import Feed, following
-    from fairway.cli.machines.objects import MACHINES
-    from fairway.kube.resource import NODES, PODS
+    from fairway.cli.machines.objects import MACHINES, OPTIONAL, is_served
 
     async def work(client: "Client") -> None:
         import asyncio
 
         objects = ObjectStore()
-        served = [each for each in MACHINES if each in (NODES, PODS) or await _is_served(client, each)]
+        served = [each for each in MACHINES if each not in OPTIONAL or await is_served(client, each)]
         with screen() as show:
             async with following(
                 client, [Feed(resource=each) for each in served], objects.observe
@@ -198,16 +198,6 @@ def _watch(hub: HubChoice, view: TopView, *, interval: float) -> None:
                     await asyncio.sleep(interval)
 
     talk(hub, work)
-
-
-async def _is_served(client: "Client", resource: Any) -> bool:
-    from fairway.kube import NotFound
-
-    try:
-        await client.newest(resource)
-    except NotFound:
-        return False
-    return True
 
 
 class ObjectStore:

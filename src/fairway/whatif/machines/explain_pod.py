@@ -10,6 +10,7 @@ from fairway.engine.status import Code
 from fairway.engine.trace import HostTrace, Trace
 from fairway.fleet.instant import Micros
 from fairway.kube.resource import Key
+from fairway.machines.report import natural
 from fairway.machines.settings import MachineSettings
 from fairway.plugins.pods.default_preemption import Preemption
 from fairway.scheduling import Scheduling
@@ -26,6 +27,7 @@ class NodeRejection:
     plugin: str
     reason: str
     nodes: tuple[str, ...]
+    """By name; node-2 is before node-10."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,5 +132,8 @@ def _grouped(outcome: Outcome, rejected: Iterable[HostTrace]) -> tuple[NodeRejec
         nodes[each.rejected_by, each.reason].append(each.host)
         counts[each.rejected_by] += 1
     order = {calls.plugin.name: at for at, calls in enumerate(outcome.plugins.filters)}
-    groups = (NodeRejection(plugin, reason, tuple(names)) for (plugin, reason), names in nodes.items())
+    groups = (
+        NodeRejection(plugin, reason, tuple(sorted(names, key=natural)))
+        for (plugin, reason), names in nodes.items()
+    )
     return tuple(sorted(groups, key=lambda each: (order.get(each.plugin, -1), -len(each.nodes), each.reason)))

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from msgspec import structs
 
+from fairway.api.kubevirt import VirtualMachineInstance, VirtualMachineInstanceMigration
 from fairway.api.node import Node
 from fairway.api.persistent_volume import PersistentVolume, PersistentVolumeClaim
 from fairway.api.pod import Pod
@@ -46,6 +47,8 @@ class ClusterObjects:
     pods: Mapping[Key, Pod] = field(default_factory=dict)
     machines: Mapping[Key, VirtualMachine] = field(default_factory=dict)
     migrations: Mapping[Key, VirtualMachineMigration] = field(default_factory=dict)
+    instances: Mapping[Key, VirtualMachineInstance] = field(default_factory=dict)
+    instance_migrations: Mapping[Key, VirtualMachineInstanceMigration] = field(default_factory=dict)
     namespaces: Mapping[Key, Namespace] = field(default_factory=dict)
     claims: Mapping[Key, PersistentVolumeClaim] = field(default_factory=dict)
     volumes: Mapping[Key, PersistentVolume] = field(default_factory=dict)
@@ -64,6 +67,8 @@ class ClusterObjects:
             pods=by_key(Pod),
             machines=by_key(VirtualMachine),
             migrations=by_key(VirtualMachineMigration),
+            instances=by_key(VirtualMachineInstance),
+            instance_migrations=by_key(VirtualMachineInstanceMigration),
             namespaces=by_key(Namespace),
             claims=by_key(PersistentVolumeClaim),
             volumes=by_key(PersistentVolume),
@@ -95,6 +100,9 @@ def machine_state(
         machines=cluster.machines,
         migrations=cluster.migrations,
         resources=settings.resources,
+        # Without them, the pods of instances count as other pods.
+        instances=cluster.instances or None,
+        instance_migrations=cluster.instance_migrations,
     )
     state = MachineState.rebuild(
         epoch=EPOCH,
@@ -127,7 +135,7 @@ class ObservedRoom:
         return self._state.ledger
 
     def runs_machine(self, pod: Pod) -> bool:
-        return self._objects.machine_of_pod(pod) is not None
+        return self._objects.machine_in(pod, HostKey("", "")) is not None
 
     def amounts_of(self, info: PodInfo, /) -> ResourceList:
         return self.amounts(info.pod)
@@ -191,7 +199,9 @@ class PodWorld:
         for budget in cluster.budgets.values():
             self.fleet.upsert_budget(budget)
         LedgerColumns(self.state.ledger, self.fleet)
-        registry = pod_registry(fleet=self.fleet, room=self.room if cluster.machines else None)
+        registry = pod_registry(
+            fleet=self.fleet, room=self.room if cluster.machines or cluster.instances else None
+        )
         scheduling.add_third_party(registry)
         self.profiles = {
             spec.name: build_profile(_without_commit(spec, settings), registry)
