@@ -143,8 +143,7 @@ class Bench:
         if self.clusters <= 100_000:
             slow = fresh[: 3 if self.clusters > 10_000 else 10]
             self._samples(
-                "host_by_host",
-                [timed(place, self.fleet, each, whole_fleet=False) for each in slow],
+                "host_by_host", [timed(place, self.fleet, each, whole_fleet=False) for each in slow]
             )
         self._cel()
 

@@ -24,15 +24,7 @@ from benchmarks.controllers.stage import Stage
 from benchmarks.measure import Note, percentile, table
 from fairway.api.decision import PlacementDecision
 from fairway.api.placement import PLACEMENT_LABEL
-from fairway.kube import (
-    ADD_ON_PLACEMENT_SCORES,
-    PLACEMENT_DECISIONS,
-    Added,
-    Batch,
-    Informer,
-    Patch,
-    Updated,
-)
+from fairway.kube import ADD_ON_PLACEMENT_SCORES, PLACEMENT_DECISIONS, Added, Batch, Informer, Patch, Updated
 
 GROUPS = 20
 CHOSEN = 5

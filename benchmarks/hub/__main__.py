@@ -35,7 +35,7 @@ def cluster(name: str) -> dict[str, Any]:
         "metadata": {"name": name, "labels": {f"label-{i}": f"value-{i}" for i in range(15)}},
         "spec": {"hubAcceptsClient": True, "leaseDurationSeconds": 60},
         "status": {
-            "clusterClaims": [{"name": f"claim-{i}.example.com", "value": f"value-{i}"} for i in range(12)],
+            "clusterClaims": [{"name": f"claim-{i}.example.com", "value": f"value-{i}"} for i in range(12)]
         },
     }
 

@@ -186,12 +186,7 @@ async def _latency(sizes: Sizes, kinds: list[str], *, fsync: bool) -> list[Any]:
                 staged(kind, Fleet(clusters=1), note=note, fsync=fsync) as cluster,
             ):
                 measured = await latency.measure(
-                    hub,
-                    cluster,
-                    alone=sizes.alone,
-                    streamed=sizes.streamed,
-                    folder=Path(folder),
-                    note=note,
+                    hub, cluster, alone=sizes.alone, streamed=sizes.streamed, folder=Path(folder), note=note
                 )
                 found.append((hub.name, measured))
     print(latency.shown(found), end="\n\n", flush=True)

@@ -80,10 +80,7 @@ class Noisy(FleetProvider):
 
 async def serve(given: argparse.Namespace) -> None:
     provider = Noisy(
-        resource=given.resource,
-        interval=given.interval,
-        deadband=given.deadband,
-        half_life=given.half_life,
+        resource=given.resource, interval=given.interval, deadband=given.deadband, half_life=given.half_life
     )
     settings = Settings(valid_for=given.valid_for, deadline=60.0)
     connection = load(given.kubeconfig).context(None)

@@ -58,12 +58,7 @@ FAMILIES = {
 }
 
 
-WRONG_ANSWERS = {
-    "numberOfSelectedClusters": 99,
-    "conditions": [],
-    "decisions": [],
-    "decisionGroups": [],
-}
+WRONG_ANSWERS = {"numberOfSelectedClusters": 99, "conditions": [], "decisions": [], "decisionGroups": []}
 
 
 @pytest.mark.parametrize("field", WRONG_ANSWERS)

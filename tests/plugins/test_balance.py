@@ -50,10 +50,7 @@ def scores(*objects: object) -> dict[str, int]:
             (decision("d", ["c1"], placement="p2"),), (-100, 100, 100), id="one of another placement"
         ),
         pytest.param(
-            (
-                decision("d", ["c1", "c2"], placement="p2"),
-                decision("e", ["c1", "c3"], placement="p3"),
-            ),
+            (decision("d", ["c1", "c2"], placement="p2"), decision("e", ["c1", "c3"], placement="p3")),
             (-100, 0, 0),
             id="two of other placements",
         ),

@@ -16,15 +16,7 @@ from fairway.plugins.clustersets import (
     Found,
     find_sets,
 )
-from fairway.testing.builders import (
-    binding,
-    cluster,
-    cluster_set,
-    decision,
-    placement,
-    requirement,
-    selector,
-)
+from fairway.testing.builders import binding, cluster, cluster_set, decision, placement, requirement, selector
 from fairway.whatif.world import World
 from plugins.verdicts import KEY, hub, look, refusal
 from strategies import NOW, NOW_MICROS
@@ -196,17 +188,7 @@ def test_invalid_set_freezes_only_placements_that_use_it(broken: object, error: 
     everyone = placement("everyone")
     old = decision("user-decision-1", ["green-1"], placement="user")
     world = World(
-        [
-            *FLEET,
-            broken,
-            cluster_set("blue"),
-            binding("odd"),
-            binding("blue"),
-            user,
-            bystander,
-            everyone,
-            old,
-        ]
+        [*FLEET, broken, cluster_set("blue"), binding("odd"), binding("blue"), user, bystander, everyone, old]
     )
     for name in ("user", "everyone"):
         found = world.place(("ns1", name), now=NOW_MICROS)

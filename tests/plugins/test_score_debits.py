@@ -92,11 +92,7 @@ def test_invalid_score_debit_is_reported_and_has_no_effect(text: str, words: str
 
 
 def identical(
-    name: str,
-    debits: str | None = "default/cpu=-5",
-    weight: int = 1,
-    *,
-    missing: str = "zero",
+    name: str, debits: str | None = "default/cpu=-5", weight: int = 1, *, missing: str = "zero"
 ) -> Placement:
     """A placement that ranks by one score only."""
     spec = PlacementSpec(numberOfClusters=1, prioritizerPolicy=policy(addon("cpu", weight), mode="Exact"))

@@ -335,9 +335,7 @@ def test_spread_selection_equals_exhaustive_selection(
     hard = [at for at, each in enumerate(derived) if each.hard]
     feasible = [place for place, each in enumerate(topologies) if all(each[at] for at in hard)]
     expected = one_by_one(
-        [topologies[place] for place in feasible],
-        derived,
-        len(fleet) if wanted is None else wanted,
+        [topologies[place] for place in feasible], derived, len(fleet) if wanted is None else wanted
     )
     assert selected(*fleet, spec=spec) == [f"c{feasible[at]:02d}" for at in expected]
 

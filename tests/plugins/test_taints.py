@@ -188,11 +188,7 @@ def test_first_invalid_toleration_is_reported() -> None:
     assert look(cluster("c1"), spec=tolerating(*reversed(both))).status.message == KEY_NEEDED
 
 
-AGES = (
-    cluster("c1", taints=[aged(8)]),
-    cluster("c2", taints=[aged(9)]),
-    cluster("c3", taints=[aged(10)]),
-)
+AGES = (cluster("c1", taints=[aged(8)]), cluster("c2", taints=[aged(9)]), cluster("c3", taints=[aged(10)]))
 TEN = tolerating(tolerate(seconds=10))
 
 

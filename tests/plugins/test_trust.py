@@ -19,13 +19,7 @@ from fairway.fleet.instant import SECOND, to_micros
 from fairway.placement import PlacementWorkload, default_profile
 from fairway.placement.verdict import Verdict
 from fairway.plugins import missing_score
-from fairway.plugins.trust import (
-    EXPIRED_SCORES,
-    MISSING_SCORE,
-    PLAIN,
-    Missing,
-    trust_of,
-)
+from fairway.plugins.trust import EXPIRED_SCORES, MISSING_SCORE, PLAIN, Missing, trust_of
 from fairway.testing.builders import (
     addon,
     binding,
@@ -114,10 +108,7 @@ def test_missing_score_policy_of_calculator_is_case_insensitive() -> None:
             {MISSING_SCORE: "=worst"},
             ("'=worst' names no score: write resource/score=worst, or Calculator=worst",),
         ),
-        (
-            {MISSING_SCORE: "zero,worst"},
-            ("'worst' is a duplicate setting",),
-        ),
+        ({MISSING_SCORE: "zero,worst"}, ("'worst' is a duplicate setting",)),
         ({EXPIRED_SCORES: "gone"}, ("'gone' is neither absent nor present",)),
     ],
 )
@@ -178,9 +169,7 @@ def test_unpublished_calculator_counts_as_worst() -> None:
 
 def test_annotation_applies_worst_to_one_of_several_scores() -> None:
     found = seen(
-        score("c1", {"free": 1, "mem": 1}),
-        says="default/mem=worst",
-        spec=by(addon("free"), addon("mem")),
+        score("c1", {"free": 1, "mem": 1}), says="default/mem=worst", spec=by(addon("free"), addon("mem"))
     )
     assert found.outcome.totals_by_name() == {"c1": 2, "c2": -100, "c3": -100}
 
@@ -198,12 +187,7 @@ def test_warning_names_what_expired_scores_count() -> None:
 
 
 def test_exclude_policy_rejects_clusters_without_score() -> None:
-    found = seen(
-        score("c1", {"free": -100}),
-        late("c2"),
-        says="exclude",
-        clusters=(*THREE, cluster("c4")),
-    )
+    found = seen(score("c1", {"free": -100}), late("c2"), says="exclude", clusters=(*THREE, cluster("c4")))
     assert found.outcome.selected == ["c1"]
     trace = Trace(found.outcome)
     assert [(trace.host(name).rejected_by, trace.host(name).reason) for name in ("c2", "c3")] == [

@@ -49,12 +49,7 @@ TOYS = profile_with(Region, HelpfulCheapest)
 
 
 def wins(
-    objects: list[object],
-    key: Key,
-    cluster: str,
-    edits: tuple[Edit, ...],
-    *,
-    profile: Profile | None = None,
+    objects: list[object], key: Key, cluster: str, edits: tuple[Edit, ...], *, profile: Profile | None = None
 ) -> bool:
     """In a world of its own, which nothing was tried in before."""
     world = World(objects, profile=profile)

@@ -16,17 +16,7 @@ import msgspec
 
 from fairway.controllers.informer_factory import InformerFactory
 from fairway.hub.patches import jsonpatch, mergepatch
-from fairway.kube import (
-    AlreadyExists,
-    ApiError,
-    Batch,
-    Client,
-    Conflict,
-    Listing,
-    NotFound,
-    Patch,
-    Resource,
-)
+from fairway.kube import AlreadyExists, ApiError, Batch, Client, Conflict, Listing, NotFound, Patch, Resource
 from fairway.kube.codec import EventType, WatchEvent
 from fairway.kube.replica import Replica
 

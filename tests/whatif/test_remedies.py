@@ -10,15 +10,7 @@ import pytest
 from fairway.api.placement import Placement, PlacementSpec
 from fairway.clusters import cells
 from fairway.engine.points import Context, Scores
-from fairway.engine.remedies import (
-    AddToList,
-    MoveNumber,
-    RaiseField,
-    Remedy,
-    SetCell,
-    SetField,
-    SetNumber,
-)
+from fairway.engine.remedies import AddToList, MoveNumber, RaiseField, Remedy, SetCell, SetField, SetNumber
 from fairway.engine.status import OK, Status, misconfigured, unschedulable
 from fairway.fleet.bitmap import Rows
 from fairway.fleet.instant import to_micros
@@ -29,16 +21,8 @@ from fairway.whatif.advice import MEND_PLUGIN, SEE_PLUGIN
 from fairway.whatif.barriers import DEPENDS_ON, NO_REMEDY
 from fairway.whatif.counterfactual import UNSTABLE, State, counterfactual
 from fairway.whatif.explain import ClusterAnswer, Rejection, explain
-from fairway.whatif.field_edits import (
-    AddToField,
-    FieldError,
-    display_path,
-    field_of,
-    with_field,
-)
-from fairway.whatif.field_edits import (
-    RaiseField as RaiseFieldEdit,
-)
+from fairway.whatif.field_edits import AddToField, FieldError, display_path, field_of, with_field
+from fairway.whatif.field_edits import RaiseField as RaiseFieldEdit
 from fairway.whatif.number_edits import MoveLabel
 from fairway.whatif.proposals import NO_SUCH_EDIT
 from fairway.whatif.world import World

@@ -49,24 +49,9 @@ from fairway.api.defaults import apply_defaults
 from fairway.api.event import CoreEvent, Event, EventSeries, EventSource, ObjectReference
 from fairway.api.hosted_request import HostedClusterRequest
 from fairway.api.hosting_policy import HostingPolicy
-from fairway.api.kinds import (
-    KINDS,
-    DecodeError,
-    KubeObject,
-    decode,
-    encode,
-    identity_of,
-    type_of,
-)
+from fairway.api.kinds import KINDS, DecodeError, KubeObject, decode, encode, identity_of, type_of
 from fairway.api.lease import Lease, LeaseSpec, MicroTime, format_micro_time
-from fairway.api.meta import (
-    Condition,
-    ObjectMeta,
-    OwnerReference,
-    find_condition,
-    format_time,
-    set_condition,
-)
+from fairway.api.meta import Condition, ObjectMeta, OwnerReference, find_condition, format_time, set_condition
 from fairway.api.placement import (
     AddOnScore,
     ClusterCelSelector,

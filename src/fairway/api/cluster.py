@@ -40,8 +40,7 @@ class Taint(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     )
     value: Annotated[str, Field("Value that belongs to the key.", max_length=1024)] = ""
     effect: Annotated[
-        str,
-        Field("What happens to placements that do not tolerate the taint.", required=True, enum=EFFECTS),
+        str, Field("What happens to placements that do not tolerate the taint.", required=True, enum=EFFECTS)
     ] = field(default_factory=str)
     timeAdded: Annotated[Time | None, Field("When the taint was added.", nullable=True)] = None
 
@@ -80,8 +79,7 @@ class ClusterSetManagedNamespaceStatus(Struct, frozen=True, kw_only=True, gc=Fal
 
 class ManagedClusterStatus(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     conditions: Annotated[
-        tuple[Condition, ...] | None,
-        Field("Conditions of the object.", list_type="map", map_keys=("type",)),
+        tuple[Condition, ...] | None, Field("Conditions of the object.", list_type="map", map_keys=("type",))
     ] = None
     """None and empty differ: CEL sees ``null`` and ``[]``."""
     capacity: Annotated[dict[str, QuantityText], Field("Total capacity of all nodes, by resource.")] = field(

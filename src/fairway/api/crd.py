@@ -84,9 +84,7 @@ RESOURCES: Final = (
         columns=(
             Column(name="Hub Accepted", type="boolean", path=".spec.hubAcceptsClient"),
             Column(
-                name="Managed Cluster URLs",
-                type="string",
-                path=".spec.managedClusterClientConfigs[*].url",
+                name="Managed Cluster URLs", type="string", path=".spec.managedClusterClientConfigs[*].url"
             ),
             _condition("Joined", "ManagedClusterJoined"),
             _condition("Available", "ManagedClusterConditionAvailable"),

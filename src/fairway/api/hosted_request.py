@@ -205,12 +205,10 @@ class HostedClusterRequestSpec(Struct, frozen=True, kw_only=True, gc=False, omit
         ),
     ] = HostingConstraints()
     policy: Annotated[
-        str,
-        Field("Name of the HostingPolicy.", default=DEFAULT_POLICY, pattern=OBJECT_NAME, max_length=253),
+        str, Field("Name of the HostingPolicy.", default=DEFAULT_POLICY, pattern=OBJECT_NAME, max_length=253)
     ] = ""
     tenant: Annotated[
-        str,
-        Field("Tenant, for the policy's tenantAntiAffinity; by default the namespace.", max_length=253),
+        str, Field("Tenant, for the policy's tenantAntiAffinity; by default the namespace.", max_length=253)
     ] = ""
     priority: Annotated[Int32, Field("Requests with a higher number are placed first.", default=0)] = 0
 

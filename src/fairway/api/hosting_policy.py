@@ -147,8 +147,7 @@ class HostingPolicySpec(Struct, frozen=True, kw_only=True, gc=False, omit_defaul
         ),
     ] = 0
     maxPerHost: Annotated[
-        Int32,
-        Field("Most hosted clusters on one hosting cluster.", default=DEFAULT_MAX_PER_HOST, minimum=1),
+        Int32, Field("Most hosted clusters on one hosting cluster.", default=DEFAULT_MAX_PER_HOST, minimum=1)
     ] = 0
     maxUtilization: Annotated[
         Int32,

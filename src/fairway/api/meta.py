@@ -122,8 +122,7 @@ class Condition(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True)
         ),
     ] = field(default_factory=str)
     status: Annotated[
-        str,
-        Field("Whether the condition holds.", required=True, enum=(TRUE, FALSE, UNKNOWN)),
+        str, Field("Whether the condition holds.", required=True, enum=(TRUE, FALSE, UNKNOWN))
     ] = field(default_factory=str)
     observedGeneration: Annotated[
         Int64, Field("The generation of the object this condition was derived from.", minimum=0)
@@ -146,8 +145,7 @@ class Condition(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True)
 
 
 Conditions = Annotated[
-    tuple[Condition, ...],
-    Field("Conditions of the object.", list_type="map", map_keys=("type",)),
+    tuple[Condition, ...], Field("Conditions of the object.", list_type="map", map_keys=("type",))
 ]
 
 

@@ -11,10 +11,7 @@ READY: Final = "Ready"
 NO_SCHEDULE: Final = "NoSchedule"
 NO_EXECUTE: Final = "NoExecute"
 
-CONTROL_PLANE_LABELS: Final = (
-    "node-role.kubernetes.io/control-plane",
-    "node-role.kubernetes.io/master",
-)
+CONTROL_PLANE_LABELS: Final = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 UNSCHEDULABLE_TAINT: Final = "node.kubernetes.io/unschedulable"
 """The taint that Kubernetes adds for a cordon."""
 NOT_READY_TAINTS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")

@@ -42,8 +42,7 @@ class ClusterClaimSelector(Struct, frozen=True, kw_only=True, gc=False, omit_def
 
 class ClusterCelSelector(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     celExpressions: Annotated[
-        tuple[str, ...],
-        Field("CEL expressions over managedCluster, all of which must be true."),
+        tuple[str, ...], Field("CEL expressions over managedCluster, all of which must be true.")
     ] = ()
 
 
@@ -76,8 +75,7 @@ class AddOnScore(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True
 
 class ScoreCoordinate(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     type: Annotated[
-        str,
-        Field("Source of the score.", required=True, default=BUILT_IN, enum=(BUILT_IN, ADD_ON)),
+        str, Field("Source of the score.", required=True, default=BUILT_IN, enum=(BUILT_IN, ADD_ON))
     ] = ""
     builtIn: Annotated[str, Field("Name of a built-in prioritizer, for the type BuiltIn.")] = ""
     addOn: Annotated[AddOnScore | None, Field("The published score, for the type AddOn.")] = None
@@ -120,14 +118,11 @@ class SpreadConstraint(Struct, frozen=True, kw_only=True, gc=False, omit_default
     topologyKeyType: Annotated[
         str,
         Field(
-            "Whether the key names a label or a claim.",
-            required=True,
-            enum=(TOPOLOGY_LABEL, TOPOLOGY_CLAIM),
+            "Whether the key names a label or a claim.", required=True, enum=(TOPOLOGY_LABEL, TOPOLOGY_CLAIM)
         ),
     ] = field(default_factory=str)
     maxSkew: Annotated[
-        Int32,
-        Field("How far the topologies may differ in chosen clusters.", default=1, minimum=1),
+        Int32, Field("How far the topologies may differ in chosen clusters.", default=1, minimum=1)
     ] = 0
     whenUnsatisfiable: Annotated[
         str,
@@ -141,8 +136,7 @@ class SpreadConstraint(Struct, frozen=True, kw_only=True, gc=False, omit_default
 
 class SpreadPolicy(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     spreadConstraints: Annotated[
-        tuple[SpreadConstraint, ...],
-        Field("Constraints; earlier ones matter more.", max_items=8),
+        tuple[SpreadConstraint, ...], Field("Constraints; earlier ones matter more.", max_items=8)
     ] = ()
 
 
@@ -159,8 +153,7 @@ class Toleration(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True
     value: Annotated[str, Field("The taint's value, for the operator Equal.", max_length=1024)] = ""
     effect: Annotated[str, Field("The taint's effect; empty means any.", enum=EFFECTS)] = ""
     tolerationSeconds: Annotated[
-        Int64 | None,
-        Field("How long after the taint was added it is tolerated; missing means forever."),
+        Int64 | None, Field("How long after the taint was added it is tolerated; missing means forever.")
     ] = None
 
 
@@ -222,9 +215,7 @@ class PlacementSpec(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=T
     sortBy: Annotated[
         str,
         Field(
-            "Order of the clusters in the decision.",
-            default=SORT_BY_NAME,
-            enum=(SORT_BY_NAME, SORT_BY_SCORE),
+            "Order of the clusters in the decision.", default=SORT_BY_NAME, enum=(SORT_BY_NAME, SORT_BY_SCORE)
         ),
     ] = ""
     scoreRateLimit: Annotated[

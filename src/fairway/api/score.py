@@ -22,8 +22,7 @@ class AddOnPlacementScoreStatus(Struct, frozen=True, kw_only=True, gc=False, omi
         Field("The scores, by name.", list_type="map", map_keys=("name",)),
     ] = ()
     validUntil: Annotated[
-        Time | None,
-        Field("After this moment the scores count as missing; absent means never."),
+        Time | None, Field("After this moment the scores count as missing; absent means never.")
     ] = None
 
 

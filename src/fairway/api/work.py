@@ -71,8 +71,7 @@ class DeleteOption(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tr
         SelectivelyOrphans | None, Field("Objects that are kept, for the policy SelectivelyOrphan.")
     ] = None
     ttlSecondsAfterFinished: Annotated[
-        Int64 | None,
-        Field("Seconds after which a Complete work is deleted; if absent, it is kept."),
+        Int64 | None, Field("Seconds after which a Complete work is deleted; if absent, it is kept.")
     ] = None
 
 
@@ -197,8 +196,7 @@ class ExecutorAccount(Struct, frozen=True, kw_only=True, gc=False, omit_defaults
         ),
     ] = field(default_factory=str)
     name: Annotated[
-        str,
-        Field("Name of the account.", required=True, min_length=1, max_length=253, pattern=_ACCOUNT_NAME),
+        str, Field("Name of the account.", required=True, min_length=1, max_length=253, pattern=_ACCOUNT_NAME)
     ] = field(default_factory=str)
 
 

@@ -13,14 +13,7 @@ from typing import Any
 
 from fairway.cel import cost
 from fairway.cel.cost import FAILED
-from fairway.cel.declarations import (
-    CostRule,
-    Function,
-    Implementation,
-    Metered,
-    MeteredCost,
-    Overload,
-)
+from fairway.cel.declarations import CostRule, Function, Implementation, Metered, MeteredCost, Overload
 from fairway.cel.errors import NO_SUCH_OVERLOAD, Failure, Overrun
 from fairway.cel.frame import Frame, Step, charge, charge_call, charge_work
 from fairway.cel.types import Kind, Type

@@ -150,11 +150,7 @@ def rule_environment() -> Environment:
         variables={},
         libraries=RULE_LIBRARIES,
         dialect=Dialect(
-            uniform=True,
-            mixed_numbers=True,
-            checked_constants=True,
-            free_constants=True,
-            two_variables=True,
+            uniform=True, mixed_numbers=True, checked_constants=True, free_constants=True, two_variables=True
         ),
     )
 

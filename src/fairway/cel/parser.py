@@ -6,13 +6,7 @@ from collections.abc import Mapping
 
 from fairway.cel.frame import Meter, charge_work
 from fairway.cel.lexer import END, Token, tokenize
-from fairway.cel.literals import (
-    parse_bytes,
-    parse_double,
-    parse_int,
-    parse_string,
-    parse_uint,
-)
+from fairway.cel.literals import parse_bytes, parse_double, parse_int, parse_string, parse_uint
 from fairway.cel.macros import INVALID_HAS, RECEIVER_MACROS, Builder, Expander, MacroError, expand_has
 from fairway.cel.source import EXPRESSION_SIZE_LIMIT, NOWHERE, Issue, Source
 from fairway.cel.syntax import (

@@ -31,8 +31,7 @@ def find_reads(checked: Checked) -> Reads:
         pending.extend(finder.visit(pending.pop()))
     whole = any(len(path) == 1 for path in finder.paths)
     return Reads(
-        None if whole else frozenset(finder.paths),
-        None if finder.any_score else frozenset(finder.scores),
+        None if whole else frozenset(finder.paths), None if finder.any_score else frozenset(finder.scores)
     )
 
 

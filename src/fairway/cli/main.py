@@ -22,13 +22,7 @@ import click
 from click.shell_completion import shell_complete
 
 from fairway import __version__
-from fairway.cli.errors import (
-    DEBUG_VARIABLE,
-    EXIT_BAD_INPUT,
-    EXIT_INTERRUPTED,
-    EXIT_OK,
-    CommandError,
-)
+from fairway.cli.errors import DEBUG_VARIABLE, EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, CommandError
 from fairway.cli.output import say
 
 INTERNAL_ERROR = (

@@ -18,12 +18,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fairway.api.decision import PlacementDecision
-from fairway.api.hosted_request import (
-    COUNTED,
-    PLACED,
-    HostedClusterRequest,
-    HostingClusterReference,
-)
+from fairway.api.hosted_request import COUNTED, PLACED, HostedClusterRequest, HostingClusterReference
 from fairway.api.hosting_policy import COUNT_SCORE, SCORE_RESOURCE
 from fairway.api.meta import TRUE, find_condition
 from fairway.api.score import AddOnPlacementScore

@@ -216,11 +216,7 @@ async def refuse_ocm(client: Client, *, clock: Clock, namespace: str) -> None:
 
 @asynccontextmanager
 async def running(
-    connection: Connection,
-    settings: Settings,
-    *,
-    meters: Meters | None = None,
-    clock: Clock = SYSTEM_CLOCK,
+    connection: Connection, settings: Settings, *, meters: Meters | None = None, clock: Clock = SYSTEM_CLOCK
 ) -> AsyncIterator[Manager]:
     """Run the controllers while the block runs. Raises OcmControllerRunning, and KubeErrors if the hub is
     unreachable."""

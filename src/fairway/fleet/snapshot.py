@@ -23,16 +23,7 @@ COMPARED_LIMIT = 1000
 class Snapshot(Generic[Host]):
     """All data is read-only and does not change while the snapshot lives."""
 
-    __slots__ = (
-        "__weakref__",
-        "_columns",
-        "_derived",
-        "_keep",
-        "_schema",
-        "generation",
-        "hosts",
-        "journal",
-    )
+    __slots__ = ("__weakref__", "_columns", "_derived", "_keep", "_schema", "generation", "hosts", "journal")
 
     def __init__(self, table: "Table[Host]") -> None:
         self.generation: int = table._journal.generation

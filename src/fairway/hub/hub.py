@@ -235,11 +235,7 @@ class Hub:
             served = [conversion.with_conversion(each) for each in resources_of(definition)]
             self.registry.define(name, served)
         except Exception as error:
-            log.error(
-                "cannot serve custom resource definition %s:\n%s",
-                name,
-                format_traceback(error),
-            )
+            log.error("cannot serve custom resource definition %s:\n%s", name, format_traceback(error))
 
     # Default objects
 

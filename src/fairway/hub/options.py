@@ -204,9 +204,7 @@ def deletion(query: Mapping[str, str], body: Document | None) -> Deletion:
     if policy is not None and orphan is not None:
         causes.append(
             status.invalid_value(
-                "propagationPolicy",
-                policy,
-                "orphanDependents and deletionPropagation cannot be both set",
+                "propagationPolicy", policy, "orphanDependents and deletionPropagation cannot be both set"
             )
         )
     if policy not in (None, FOREGROUND, BACKGROUND, ORPHAN):

@@ -31,7 +31,7 @@ CONDITIONS: Final = {
         RENEWED: "The agent renews its lease.",
         STOPPED: "The agent has not renewed its lease for five minutes.",
         NOT_FOUND: "The agent has no lease yet.",
-    },
+    }
 }
 RENEWED_MESSAGE: Final = "{name} add-on is available."
 STOPPED_MESSAGE: Final = "{name} add-on is not available."

@@ -196,10 +196,7 @@ def launch_of(deployment: Deployment, *, folder: Path, ports: Iterable[int]) -> 
         return _map_paths(text, paths)
 
     words = [_expand(each, variables) for each in (container.command + container.args)[2:]]
-    arguments = [
-        VERB,
-        *checked_arguments(words, volumes=volumes, path=map_paths, address=port_map.address),
-    ]
+    arguments = [VERB, *checked_arguments(words, volumes=volumes, path=map_paths, address=port_map.address)]
     arguments += port_map.health_option(container, arguments)
     arguments.append(f"{CONFINED}={volumes}")
     secrets = {volume.name: volume.secret for volume in pod.volumes if volume.secret is not None}

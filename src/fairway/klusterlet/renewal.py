@@ -35,7 +35,7 @@ CONDITIONS: Final = {
     ("ManagedCluster", names.ROTATED): {
         UPDATED: "The agent has renewed its certificate.",
         UPDATE_FAILED: "The agent could not renew its certificate.",
-    },
+    }
 }
 UPDATED_MESSAGE: Final = "client certificate rotated starting from {begins} to {ends}"
 FAILED_MESSAGE: Final = "Failed to rotate the client certificate: {why}"

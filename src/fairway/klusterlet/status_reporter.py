@@ -51,9 +51,7 @@ JOINED: Final = "ManagedClusterJoined"
 AVAILABLE: Final = "ManagedClusterAvailable"
 UNAVAILABLE: Final = "ManagedClusterKubeAPIServerUnavailable"
 CONDITIONS: Final = {
-    ("ManagedCluster", names.JOINED): {
-        JOINED: "The agent has registered the cluster.",
-    },
+    ("ManagedCluster", names.JOINED): {JOINED: "The agent has registered the cluster."},
     ("ManagedCluster", CONDITION_AVAILABLE): {
         AVAILABLE: "The cluster's API server is healthy.",
         UNAVAILABLE: "The cluster's API server is unhealthy; the message has its answer.",
@@ -62,10 +60,7 @@ CONDITIONS: Final = {
 
 IS_JOINED: Final = Condition(type=names.JOINED, status=TRUE, reason=JOINED, message="Managed cluster joined")
 IS_AVAILABLE: Final = Condition(
-    type=CONDITION_AVAILABLE,
-    status=TRUE,
-    reason=AVAILABLE,
-    message="Managed cluster is available",
+    type=CONDITION_AVAILABLE, status=TRUE, reason=AVAILABLE, message="Managed cluster is available"
 )
 UNAVAILABLE_MESSAGE: Final = "The kube-apiserver is not ok, status code: {code}, {why}"
 

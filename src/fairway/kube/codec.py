@@ -140,10 +140,7 @@ class Codec(Generic[T]):
             if found is not None:
                 items.append(found)
         return Page(
-            items=tuple(items),
-            resource_version=meta.version,
-            token=meta.token,
-            unreadable=tuple(unreadable),
+            items=tuple(items), resource_version=meta.version, token=meta.token, unreadable=tuple(unreadable)
         )
 
     def events(self, lines: bytes) -> Events[T]:

@@ -259,12 +259,7 @@ class Elector:
         previous = self._leader
         self._see(lease)
         term = Term(
-            lease=lease,
-            previous=previous,
-            clock=self._clock,
-            sent=sent,
-            stamp=wall,
-            lasts=self._timing.renew,
+            lease=lease, previous=previous, clock=self._clock, sent=sent, stamp=wall, lasts=self._timing.renew
         )
         return term if term.valid else None
 

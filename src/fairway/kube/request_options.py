@@ -41,10 +41,7 @@ def limit_of(limit: int) -> Pairs:
 
 
 def writing(dry_run: bool, field_manager: str) -> Pairs:
-    asked = (
-        ("fieldManager", field_manager),
-        ("dryRun", "All" if dry_run else ""),
-    )
+    asked = (("fieldManager", field_manager), ("dryRun", "All" if dry_run else ""))
     return [(name, value) for name, value in asked if value]
 
 

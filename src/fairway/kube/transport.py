@@ -130,13 +130,7 @@ class _Call:
 class Transport:
     """The connections to one hub. ``timeout`` is in seconds, per request including its retries."""
 
-    def __init__(
-        self,
-        connection: Connection,
-        *,
-        timeout: float = 60.0,
-        retry: Retry | None = None,
-    ) -> None:
+    def __init__(self, connection: Connection, *, timeout: float = 60.0, retry: Retry | None = None) -> None:
         self.connection = connection
         self.timeout = timeout
         self._retry = retry or Retry()

@@ -114,9 +114,7 @@ DECISIONS_CHANGED: Final = _counter(
     "change",
 )
 WRITES: Final = _counter(
-    "fairway_writes_total",
-    "Writes sent to the hub, successful or not.",
-    *("controller", "resource", "verb"),
+    "fairway_writes_total", "Writes sent to the hub, successful or not.", *("controller", "resource", "verb")
 )
 EVENTS: Final = _counter(
     "fairway_events_total",
@@ -132,9 +130,7 @@ WRITE_ERRORS: Final = _counter(
     *("controller", "resource", "verb", "reason"),
 )
 CELLS_CHANGED: Final = _counter(
-    "fairway_cells_changed_total",
-    "Changed cells of the fleet's columns, by kind of object.",
-    "kind",
+    "fairway_cells_changed_total", "Changed cells of the fleet's columns, by kind of object.", "kind"
 )
 LEADER: Final = _gauge("fairway_leader", "1 if this process holds the lease, 0 if it waits for it.", "lease")
 OBJECTS: Final = _gauge("fairway_objects", "Objects of the hub in the cache.", "kind")

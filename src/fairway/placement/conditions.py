@@ -63,13 +63,11 @@ def satisfied_condition(
         return _unsatisfied(NO_BINDINGS, "No valid ManagedClusterSetBindings found in placement namespace")
     if not found.eligible and not selected:
         return _unsatisfied(
-            NO_INTERSECTION,
-            f"None of ManagedClusterSets [{','.join(asked)}] is bound to placement namespace",
+            NO_INTERSECTION, f"None of ManagedClusterSets [{','.join(asked)}] is bound to placement namespace"
         )
     if not available:
         return _unsatisfied(
-            SETS_EMPTY,
-            f"All ManagedClusterSets [{','.join(found.eligible)}] have no member ManagedCluster",
+            SETS_EMPTY, f"All ManagedClusterSets [{','.join(found.eligible)}] have no member ManagedCluster"
         )
     if status.code is Code.ERROR:
         return _unsatisfied(NOT_ALL_SCHEDULED, status.message)

@@ -4,12 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fairway.api.decision import ClusterDecision
-from fairway.api.placement import (
-    GROUP_INDEX_LABEL,
-    GROUP_NAME_LABEL,
-    PLACEMENT_LABEL,
-    DecisionGroupStatus,
-)
+from fairway.api.placement import GROUP_INDEX_LABEL, GROUP_NAME_LABEL, PLACEMENT_LABEL, DecisionGroupStatus
 from fairway.placement.groups import Group
 
 PAGE_SIZE = 100
@@ -43,11 +38,7 @@ def paginate(
     pages: list[Page] = []
     statuses: list[DecisionGroupStatus] = []
     for index, group in enumerate(groups):
-        labels = {
-            PLACEMENT_LABEL: placement,
-            GROUP_INDEX_LABEL: str(index),
-            GROUP_NAME_LABEL: group.name,
-        }
+        labels = {PLACEMENT_LABEL: placement, GROUP_INDEX_LABEL: str(index), GROUP_NAME_LABEL: group.name}
         names: list[str] = []
         for start in range(0, max(1, len(group.clusters)), PAGE_SIZE):
             name = f"{placement}-decision-{len(pages) + 1}"

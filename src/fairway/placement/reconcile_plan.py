@@ -233,10 +233,7 @@ def _differs_in_stamp_only(placement: Placement, status: PlacementStatus) -> boo
 def _stuck(status: Status) -> Condition:
     """Nothing can be decided, without a fault of the placement: the last decision stays."""
     return Condition(
-        type=conditions.SATISFIED,
-        status=FALSE,
-        reason=conditions.NOT_ALL_SCHEDULED,
-        message=status.message,
+        type=conditions.SATISFIED, status=FALSE, reason=conditions.NOT_ALL_SCHEDULED, message=status.message
     )
 
 

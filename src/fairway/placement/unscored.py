@@ -20,9 +20,7 @@ MESSAGE: Final = (
 
 
 CONDITIONS: Final = {
-    ("Placement", UNSCORED): {
-        NOT_PUBLISHED: "No candidate has a score that the Placement ranks by.",
-    },
+    ("Placement", UNSCORED): {NOT_PUBLISHED: "No candidate has a score that the Placement ranks by."}
 }
 
 

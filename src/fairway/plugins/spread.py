@@ -58,10 +58,7 @@ Constraints = tuple[Constraint, ...]
 def spread_constraints(workload: PlacementWorkload) -> Constraints:
     return tuple(
         Constraint(
-            column=(
-                cells.CLAIM if each.topologyKeyType == TOPOLOGY_CLAIM else cells.LABEL,
-                each.topologyKey,
-            ),
+            column=(cells.CLAIM if each.topologyKeyType == TOPOLOGY_CLAIM else cells.LABEL, each.topologyKey),
             most=max(1, each.maxSkew),
             hard=each.whenUnsatisfiable == DO_NOT_SCHEDULE,
         )
@@ -167,11 +164,7 @@ def _enough(context: Context, row: int, rows: Rows, totals: Scores) -> tuple[int
     _, sizes = np.unique(topologies, axis=1, return_counts=True)
     own = (topologies == np.array([[codes[row]] for codes in columns])).all(axis=0)
     turn = int((better & own).sum())
-    return (
-        int(better.sum()) + 1,
-        int(np.minimum(sizes, turn).sum()),
-        int(np.minimum(sizes, turn + 1).sum()),
-    )
+    return (int(better.sum()) + 1, int(np.minimum(sizes, turn).sum()), int(np.minimum(sizes, turn + 1).sum()))
 
 
 def _preference(

@@ -25,15 +25,7 @@ from fairway.providers.provider import (
     Wake,
 )
 from fairway.providers.runner import Runner, Settings, running
-from fairway.providers.scales import (
-    Direct,
-    FleetScale,
-    Inverted,
-    Linear,
-    Logarithmic,
-    Quantile,
-    Spread,
-)
+from fairway.providers.scales import Direct, FleetScale, Inverted, Linear, Logarithmic, Quantile, Spread
 
 __all__ = [
     "ClusterProvider",

@@ -137,10 +137,7 @@ def _binding_of_set(plan: Plan) -> Document:
 
 
 def _placement(plan: Plan) -> Document:
-    spec: Document = {
-        "clusterSets": [GLOBAL],
-        "tolerations": [dict(EVERY_TAINT)],
-    }
+    spec: Document = {"clusterSets": [GLOBAL], "tolerations": [dict(EVERY_TAINT)]}
     if plan.selector is not None:
         spec["predicates"] = [{"requiredClusterSelector": {"labelSelector": plan.selector}}]
     return _object(f"{CLUSTER}/v1beta1", "Placement", plan.name, plan, namespace=plan.namespace, spec=spec)
@@ -345,11 +342,7 @@ def _cluster_management_add_on(plan: Plan) -> Document:
                 "description": "Publishes free resources of a cluster as scores for placements.",
             },
             "supportedConfigs": [
-                {
-                    "group": ADD_ON_GROUP,
-                    "resource": "addontemplates",
-                    "defaultConfig": {"name": plan.name},
-                },
+                {"group": ADD_ON_GROUP, "resource": "addontemplates", "defaultConfig": {"name": plan.name}},
                 {
                     "group": ADD_ON_GROUP,
                     "resource": "addondeploymentconfigs",

@@ -14,10 +14,7 @@ OK: Final = "AddOnPlacementScoreUpdated"
 """Reason of a condition with status True."""
 NO_VALUES: Final = "NoValues"
 CONDITIONS: Final = {
-    ("AddOnPlacementScore", OK): {
-        OK: "The scores are current.",
-        NO_VALUES: "The provider read no values.",
-    },
+    ("AddOnPlacementScore", OK): {OK: "The scores are current.", NO_VALUES: "The provider read no values."}
 }
 
 NOTHING_READ: Final = "the provider returned no values"

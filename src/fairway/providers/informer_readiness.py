@@ -29,7 +29,7 @@ CONDITIONS: Final = {
         NOT_LISTED: "The provider cannot list objects of the cluster.",
         WATCH_LOST: "The watch of the cluster's objects is interrupted, so the known state may be stale.",
         UNREADABLE: "Some objects of the cluster cannot be decoded; the message names them.",
-    },
+    }
 }
 
 CANNOT_LIST: Final = "cannot list {kind}s of the cluster: {why}"

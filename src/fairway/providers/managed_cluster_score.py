@@ -44,7 +44,7 @@ CONDITIONS: Final = {
     ("ManagedClusterScore", CONDITION): {
         CONDITION: "The score is current.",
         OUT_OF_RANGE: "The value is not a 64-bit integer; the other reasons are those of the provider.",
-    },
+    }
 }
 
 LONGEST_NAME: Final = 253
@@ -106,9 +106,7 @@ class ManagedClusterScores:
 
     async def _list_own(self, cluster: str) -> list[ManagedClusterScore]:
         found = await self._client.list(
-            MANAGED_CLUSTER_SCORES,
-            namespace=cluster,
-            labels=selector_of(self._provider),
+            MANAGED_CLUSTER_SCORES, namespace=cluster, labels=selector_of(self._provider)
         )
         return list(found.items)
 
@@ -254,11 +252,7 @@ def object_name(*, cluster: str, score: str, calculator: str) -> str:
     name = managed_cluster_score_name(cluster=cluster, calculator=calculator)
     if len(name) > LONGEST_NAME:
         message = TOO_LONG.format(
-            name=name,
-            length=len(name),
-            longest=LONGEST_NAME,
-            score=score,
-            excess=len(name) - LONGEST_NAME,
+            name=name, length=len(name), longest=LONGEST_NAME, score=score, excess=len(name) - LONGEST_NAME
         )
         raise SinkError(message, reason="NameTooLong")
     return name

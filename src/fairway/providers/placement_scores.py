@@ -10,14 +10,7 @@ from typing import Any, Final
 
 from fairway.api.meta import FALSE, TRUE, find_condition, format_time
 from fairway.api.score import AddOnPlacementScore
-from fairway.kube import (
-    ADD_ON_PLACEMENT_SCORES,
-    AlreadyExists,
-    Client,
-    Conflict,
-    NotFound,
-    Patch,
-)
+from fairway.kube import ADD_ON_PLACEMENT_SCORES, AlreadyExists, Client, Conflict, NotFound, Patch
 from fairway.providers.publication import CONDITION, Publication
 from fairway.providers.sink import (
     SILENT,
@@ -185,9 +178,7 @@ class AddOnPlacementScores:
 
     async def _listed(self) -> tuple[str, ...]:
         found = await self._client.list(
-            ADD_ON_PLACEMENT_SCORES,
-            labels=selector_of(self._provider),
-            fields=self.selector,
+            ADD_ON_PLACEMENT_SCORES, labels=selector_of(self._provider), fields=self.selector
         )
         return tuple(sorted(each.metadata.namespace for each in found.items))
 

@@ -11,10 +11,7 @@ _SCORES: Final = Rule(
 )
 _STATUS: Final = Rule(groups=(GROUP,), resources=("addonplacementscores/status",), verbs=("patch",))
 
-CLUSTER_RULES: Final = (
-    _SCORES,
-    _STATUS,
-)
+CLUSTER_RULES: Final = (_SCORES, _STATUS)
 """For a cluster provider, in the namespace of its cluster."""
 
 FLEET_RULES: Final = (
@@ -38,9 +35,7 @@ RAW_RULES: Final = (
 
 CLEANUP_RULES: Final = (
     Rule(
-        groups=(GROUP,),
-        resources=("addonplacementscores", "managedclusterscores"),
-        verbs=("delete", "list"),
+        groups=(GROUP,), resources=("addonplacementscores", "managedclusterscores"), verbs=("delete", "list")
     ),
 )
 """For ``fairway provider cleanup``."""

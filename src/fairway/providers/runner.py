@@ -131,12 +131,7 @@ class Runner:
         except CalculatorError as error:
             raise DefinitionError(f"provider {name}: {error}") from None
         return FanOutSink(
-            self._client,
-            provider=name,
-            resource=resource,
-            companions=(raw,),
-            meters=self.meters,
-            adopt=adopt,
+            self._client, provider=name, resource=resource, companions=(raw,), meters=self.meters, adopt=adopt
         )
 
     def _make_loop(self, provider: Provider, sink_of: SinkFactory) -> ProviderLoop:

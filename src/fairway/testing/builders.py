@@ -120,9 +120,7 @@ def decision(
     """Build a decision. Without a placement it has no label."""
     return PlacementDecision(
         metadata=ObjectMeta(
-            name=name,
-            namespace=namespace,
-            labels={PLACEMENT_LABEL: placement} if placement else {},
+            name=name, namespace=namespace, labels={PLACEMENT_LABEL: placement} if placement else {}
         ),
         status=PlacementDecisionStatus(
             decisions=tuple(ClusterDecision(clusterName=each) for each in clusters)

@@ -33,14 +33,7 @@ def bar_panels(
 
 
 def _panel(
-    name: str,
-    bars: Mapping[str, float],
-    *,
-    top: int,
-    highest: float,
-    limit: float,
-    axis: str,
-    colour: str,
+    name: str, bars: Mapping[str, float], *, top: int, highest: float, limit: float, axis: str, colour: str
 ) -> Sequence[str]:
     base, room = top + PANEL - BOTTOM, PANEL - BOTTOM - 24
     step = (WIDTH - LEFT - 20) / max(1, len(bars))

@@ -20,7 +20,7 @@ async def test_up_runs_virtual_machines_on_synthetic_nodes(tmp_path: Path) -> No
         assert (started.told["nodes"], started.told["virtualMachines"]) == (2, 3)
         assert "machines" in started.told["controllers"]
         assert [step.rpartition(" fairway ")[2] for step in started.told["try"][:2]] == [
-            *("machines top", "machines migrations"),
+            *("machines top", "machines migrations")
         ]
         async with started.client() as client:
             assert len((await client.list(NODES)).items) == 2

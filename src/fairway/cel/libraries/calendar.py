@@ -5,17 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from fairway.cel.declarations import Function, Implementation, Overload
-from fairway.cel.instants import (
-    Calendar,
-    in_zone,
-)
+from fairway.cel.instants import Calendar, in_zone
 from fairway.cel.scalars import Duration, Timestamp
-from fairway.cel.types import (
-    DURATION,
-    INT,
-    STRING,
-    TIMESTAMP,
-)
+from fairway.cel.types import DURATION, INT, STRING, TIMESTAMP
 
 
 def _truncated(unit: int) -> Implementation:

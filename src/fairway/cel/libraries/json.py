@@ -182,9 +182,7 @@ JSON = Library(
     "open-cluster-management.json",
     (
         Function(
-            "parseJSON",
-            (Overload("parse_json_string", (STRING,), DYN, parse_json, member=True),),
-            cost=_cost,
+            "parseJSON", (Overload("parse_json_string", (STRING,), DYN, parse_json, member=True),), cost=_cost
         ),
     ),
 )

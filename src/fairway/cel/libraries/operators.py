@@ -7,18 +7,8 @@ from fairway.cel.containers import LISTS, MAPS, Keyed, concatenated, find, lengt
 from fairway.cel.declarations import CostRule, Function, Implementation, Metered, Overload
 from fairway.cel.errors import NO_SUCH_OVERLOAD, Failure
 from fairway.cel.frame import Frame, Meter, charge_work, walk
-from fairway.cel.instants import (
-    between,
-    duration_of,
-    shift,
-)
-from fairway.cel.numbers import (
-    as_int,
-    as_uint,
-    divide,
-    modulo,
-    multiply,
-)
+from fairway.cel.instants import between, duration_of, shift
+from fairway.cel.numbers import as_int, as_uint, divide, modulo, multiply
 from fairway.cel.regex import pattern_for
 from fairway.cel.scalars import Duration, Timestamp, TypeValue, Uint
 from fairway.cel.types import (
@@ -254,16 +244,9 @@ OPERATORS = (
         ("divide_int64", INT, INT, INT, None),
         ("divide_uint64", UINT, UINT, UINT, None),
     ),
-    _binary(
-        "_%_",
-        modulo,
-        ("modulo_int64", INT, INT, INT, None),
-        ("modulo_uint64", UINT, UINT, UINT, None),
-    ),
+    _binary("_%_", modulo, ("modulo_int64", INT, INT, INT, None), ("modulo_uint64", UINT, UINT, UINT, None)),
     Function(
-        "-_",
-        (Overload("negate_double", (DOUBLE,), DOUBLE), Overload("negate_int64", (INT,), INT)),
-        negate,
+        "-_", (Overload("negate_double", (DOUBLE,), DOUBLE), Overload("negate_int64", (INT,), INT)), negate
     ),
     _ordering("_<_", "less", less),
     _ordering("_<=_", "less_equals", less_equal),

@@ -65,9 +65,7 @@ SCORES = Library(
     "open-cluster-management.managedcluster",
     (
         Function(
-            "scores",
-            (Overload("cluster_scores", (DYN, STRING), list_of(DYN), member=True),),
-            cost=_cost,
+            "scores", (Overload("cluster_scores", (DYN, STRING), list_of(DYN), member=True),), cost=_cost
         ),
     ),
 )

@@ -7,18 +7,7 @@ from fairway.cel.declarations import CostRule, Function, Implementation, Library
 from fairway.cel.libraries.calendar import accessors
 from fairway.cel.libraries.conversions import CONVERSIONS
 from fairway.cel.libraries.operators import LIST_A, MAP_AB, OPERATORS
-from fairway.cel.types import (
-    BOOL,
-    BYTES,
-    DOUBLE,
-    DURATION,
-    INT,
-    NULL,
-    STRING,
-    TIMESTAMP,
-    TYPE,
-    UINT,
-)
+from fairway.cel.types import BOOL, BYTES, DOUBLE, DURATION, INT, NULL, STRING, TIMESTAMP, TYPE, UINT
 
 
 def _string_test(name: str, call: Implementation, rule: CostRule) -> Function:

@@ -118,12 +118,7 @@ def accept(
 
 
 async def _accept(
-    client: "Client",
-    cluster: "ManagedCluster",
-    *,
-    any_requester: bool,
-    only: frozenset[str],
-    dry_run: bool,
+    client: "Client", cluster: "ManagedCluster", *, any_requester: bool, only: frozenset[str], dry_run: bool
 ) -> bool:
     """Accept one cluster; False if requests are pending and none could be approved."""
     from fairway.cli.client.objects import listed

@@ -119,11 +119,7 @@ hub refused.
 )
 @click.option("--all", "everywhere", is_flag=True, help="Install on all clusters (the default).")
 @click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Agent variable. Can be repeated.",
+    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="Agent variable. Can be repeated."
 )
 @click.option(
     "--managed-cluster-scores",
@@ -298,13 +294,7 @@ async def _uninstall(
     client: "Client", name: str, *, timeout: float, dry_run: bool
 ) -> "tuple[list[Step], list[str], list[str]]":
     """Return the removed objects, the clusters that still have an agent, and the namespaces that are kept."""
-    from fairway.cli.addon.writer import (
-        is_offered,
-        providers_of,
-        remove,
-        require_add_ons,
-        written_for,
-    )
+    from fairway.cli.addon.writer import is_offered, providers_of, remove, require_add_ons, written_for
     from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTER_SCORES, NotFound
     from fairway.providers.addon import ADD_ONS, FAIRWAY, MANAGED_BY, SCORE_LABEL
 

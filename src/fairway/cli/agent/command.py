@@ -72,11 +72,7 @@ Exit status: 0 stopped; 2 bad input, a missing or invalid hub kubeconfig, or rej
     help="Kubeconfig of the hub. It and the files it names are reloaded when they change.",
 )
 @click.option(
-    "--cluster-name",
-    required=True,
-    type=cluster_name,
-    metavar="NAME",
-    help="Name of the cluster on the hub.",
+    "--cluster-name", required=True, type=cluster_name, metavar="NAME", help="Name of the cluster on the hub."
 )
 @click.option(
     "--kubeconfig",
@@ -102,9 +98,7 @@ Exit status: 0 stopped; 2 bad input, a missing or invalid hub kubeconfig, or rej
 @publishing_options
 @click.option("--addon-name", default=ADD_ON, show_default=True, metavar="NAME", help="Name of the add-on.")
 @click.option(
-    "--addon-namespace",
-    metavar="NAME",
-    help="Namespace of the agent and its Lease.  [default: the pod's]",
+    "--addon-namespace", metavar="NAME", help="Namespace of the agent and its Lease.  [default: the pod's]"
 )
 @click.option(
     "--lease/--no-lease",

@@ -32,12 +32,7 @@ class Placements(View):
 
     @property
     def columns(self) -> Mapping[str, str]:
-        own = {
-            "name": "Name",
-            "status": "Status",
-            "reason": "Reason",
-            "clusters": "SelectedClusters",
-        }
+        own = {"name": "Name", "status": "Status", "reason": "Reason", "clusters": "SelectedClusters"}
         return own if self.wanted.where else {"namespace": "Namespace", **own}
 
     def put(self, thing: Any) -> Iterable[Lot]:

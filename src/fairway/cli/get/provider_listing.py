@@ -25,16 +25,7 @@ from fairway.kube import (
 )
 from fairway.kube.resource import Key
 from fairway.providers.freshness import Health, State
-from fairway.providers.report import (
-    AddOn,
-    Group,
-    Published,
-    Registry,
-    age,
-    document,
-    group_of,
-    merged,
-)
+from fairway.providers.report import AddOn, Group, Published, Registry, age, document, group_of, merged
 
 Format = Literal["table", "wide", "yaml", "json"]
 FORMATS: Final[tuple[Format, ...]] = ("table", "wide", "yaml", "json")

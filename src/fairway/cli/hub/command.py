@@ -60,11 +60,7 @@ Then, in another terminal:
     help="Folder for the data.  [default: in memory only]",
 )
 @click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=PORT,
-    show_default=True,
-    help="Port; 0 picks a free one.",
+    "--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="Port; 0 picks a free one."
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(

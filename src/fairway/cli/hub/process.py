@@ -297,8 +297,7 @@ class SafeFormatter(logging.Formatter):
         return super().format(record)
 
     def formatException(  # noqa: N802  # logging's name
-        self,
-        ei: tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None],
+        self, ei: tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
     ) -> str:
         kind, _, trace = ei
         return "".join(traceback.format_tb(trace)) + (kind.__qualname__ if kind else "")

@@ -8,13 +8,7 @@ import click
 from fairway.cli.hub.command import SubcommandGroup
 from fairway.cli.join.forget import forget
 from fairway.cli.join.leave import leave
-from fairway.cli.join.options import (
-    MISPLACED,
-    TOKEN_VARIABLE,
-    BootstrapChoice,
-    cluster_options,
-    state_option,
-)
+from fairway.cli.join.options import MISPLACED, TOKEN_VARIABLE, BootstrapChoice, cluster_options, state_option
 from fairway.cli.join.token import token
 from fairway.cli.options.logs import log_options
 from fairway.cli.options.misplaced import refuse_misplaced

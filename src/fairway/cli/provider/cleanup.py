@@ -4,14 +4,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any, Final
 
-from fairway.kube import (
-    ADD_ON_PLACEMENT_SCORES,
-    MANAGED_CLUSTER_SCORES,
-    Client,
-    Conflict,
-    NotFound,
-    Resource,
-)
+from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTER_SCORES, Client, Conflict, NotFound, Resource
 from fairway.kube.resource import T
 from fairway.providers.sink import FAIRWAY, MANAGED_BY, PROVIDER
 

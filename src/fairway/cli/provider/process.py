@@ -93,11 +93,7 @@ async def _work(
     async with Client(connection) as hub, _built(job, factories, hub) as providers:
         runner = _runner(providers, job.settings, client=hub)
         async with open_ports(
-            health=health,
-            metrics=metrics,
-            debug=None,
-            ready=runner.unready,
-            expose=runner.meters.expose,
+            health=health, metrics=metrics, debug=None, ready=runner.unready, expose=runner.meters.expose
         ):
             log.info(STARTED, ", ".join(sorted(runner.loops)), connection.server)
             await runner.run()

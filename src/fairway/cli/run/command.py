@@ -90,9 +90,7 @@ hub is unreachable.
     help="Time after which another process replaces a leader that does not renew its Lease.",
 )
 @click.option(
-    "--identity",
-    metavar="NAME",
-    help="Unique name of this process in the election.  [default: generated]",
+    "--identity", metavar="NAME", help="Unique name of this process in the election.  [default: generated]"
 )
 @click.option(
     "--shard",

@@ -21,13 +21,7 @@ DEFAULT_CONTROLLERS: Final = (
 )
 WITH_HUB: Final = (*DEFAULT_CONTROLLERS, settings.HOSTING)
 """Default controllers of `fairway up`."""
-NAMES: Final = (
-    *DEFAULT_CONTROLLERS,
-    settings.BRIDGE,
-    settings.HOSTING,
-    settings.MACHINES,
-    settings.RECOVERY,
-)
+NAMES: Final = (*DEFAULT_CONTROLLERS, settings.BRIDGE, settings.HOSTING, settings.MACHINES, settings.RECOVERY)
 UNKNOWN_CONTROLLER: Final = "unknown controller {name!r}{hint}; known: {known}"
 NEAR: Final = ", did you mean {near!r}?"
 NONE_LEFT: Final = "no controller selected"

@@ -73,9 +73,7 @@ A trace is CSV with the columns seconds,name,size,tenant,lifetime, of which only
 )
 @click.option("--requests", type=click.IntRange(1, 1_000_000), help="Number of requests.  [default: 500]")
 @click.option(
-    "--seconds",
-    type=click.FloatRange(0, 1e8, min_open=True),
-    help="Time in which they arrive.  [default: 1]",
+    "--seconds", type=click.FloatRange(0, 1e8, min_open=True), help="Time in which they arrive.  [default: 1]"
 )
 @click.option("--mix", is_flag=True, help="Mix sizes: seven of ten small, two medium, one large.")
 @click.option(

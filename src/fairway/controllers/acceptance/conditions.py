@@ -29,7 +29,7 @@ CONDITIONS: Final = {
         NAMESPACE_TAKEN: "The namespace of that name belongs to another owner.",
         NAMESPACE_ENDING: "The namespace of that name is being deleted.",
         FAILED: "The rights could not be granted; the message has the reason.",
-    },
+    }
 }
 
 GRANTED: Final = Condition(

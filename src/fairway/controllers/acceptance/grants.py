@@ -81,12 +81,7 @@ def of_cluster(name: str) -> tuple[PolicyRule, ...]:
             resources=("managedclusters/clientcertificates",),
             verbs=("renew",),
         ),
-        PolicyRule(
-            api_groups=(GROUP,),
-            resources=("managedclusters",),
-            resource_names=names,
-            verbs=_READ,
-        ),
+        PolicyRule(api_groups=(GROUP,), resources=("managedclusters",), resource_names=names, verbs=_READ),
         PolicyRule(
             api_groups=(GROUP,),
             resources=("managedclusters/status",),

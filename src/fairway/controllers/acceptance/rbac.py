@@ -23,9 +23,7 @@ RULES: Final = (
     ),
     # Approval of renewals. Reading requests is among the rights of agents.
     Rule(
-        groups=(SIGNING_REQUESTS.group,),
-        resources=("certificatesigningrequests/approval",),
-        verbs=("patch",),
+        groups=(SIGNING_REQUESTS.group,), resources=("certificatesigningrequests/approval",), verbs=("patch",)
     ),
     Rule(
         groups=(SIGNING_REQUESTS.group,), resources=("signers",), verbs=("approve",), names=(CLIENT_SIGNER,)

@@ -69,9 +69,7 @@ CONDITIONS: Final = {
         COMPLETED: "The cluster runs the newest configuration.",
         FAILED: "The newest configuration cannot be rolled out.",
     },
-    ("ManagedClusterAddOn", HOOK_COMPLETED): {
-        HOOK_RUNS: "A pre-delete Job or Pod has not completed yet.",
-    },
+    ("ManagedClusterAddOn", HOOK_COMPLETED): {HOOK_RUNS: "A pre-delete Job or Pod has not completed yet."},
 }
 
 CONFIGURED_MESSAGE: Final = "all configurations exist"

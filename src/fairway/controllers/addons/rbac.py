@@ -45,9 +45,7 @@ RULES: Final = (
     Rule(groups=(RBAC_GROUP,), resources=("clusterroles",), verbs=("bind",), names=(AGENT_ROLE,)),
     Rule(groups=(SIGNING_REQUESTS.group,), resources=("certificatesigningrequests",), verbs=_READ),
     Rule(
-        groups=(SIGNING_REQUESTS.group,),
-        resources=("certificatesigningrequests/approval",),
-        verbs=("patch",),
+        groups=(SIGNING_REQUESTS.group,), resources=("certificatesigningrequests/approval",), verbs=("patch",)
     ),
     Rule(
         groups=(SIGNING_REQUESTS.group,), resources=("signers",), verbs=("approve",), names=(CLIENT_SIGNER,)

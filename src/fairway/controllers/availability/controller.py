@@ -60,9 +60,7 @@ BLIND_SECONDS: Final = 5.0
 STOPPED: Final = "ManagedClusterLeaseUpdateStopped"
 
 CONDITIONS: Final = {
-    ("ManagedCluster", CONDITION_AVAILABLE): {
-        STOPPED: "The agent has stopped renewing its lease.",
-    },
+    ("ManagedCluster", CONDITION_AVAILABLE): {STOPPED: "The agent has stopped renewing its lease."}
 }
 STOPPED_MESSAGE: Final = "Registration agent stopped updating its lease."
 

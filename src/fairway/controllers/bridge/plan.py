@@ -41,9 +41,7 @@ CONDITIONS: Final = {
         FAILING: "A calculator that the bridge copies reports a failure.",
         INCOMPLETE: "The bridge could not copy a calculator.",
     },
-    ("ManagedClusterScore", CALCULATED): {
-        CALCULATED: "The copied score is current.",
-    },
+    ("ManagedClusterScore", CALCULATED): {CALCULATED: "The copied score is current."},
 }
 
 FAILS: Final = "{name} reports: {message}"
@@ -289,9 +287,7 @@ def plan_managed(
             continue
         before = None if current is None else current.status.conditions
         status = {
-            "conditions": [
-                {**_written(condition, before, now=now), "lastUpdateTime": format_time(moment)},
-            ],
+            "conditions": [{**_written(condition, before, now=now), "lastUpdateTime": format_time(moment)}],
             "score": value,
         }
         draft = Draft(

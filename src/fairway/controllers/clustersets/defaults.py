@@ -5,12 +5,7 @@ from typing import Final
 
 from msgspec import structs
 
-from fairway.api.clusterset import (
-    EXCLUSIVE_LABEL,
-    LABEL_SELECTOR,
-    ManagedClusterSelector,
-    ManagedClusterSet,
-)
+from fairway.api.clusterset import EXCLUSIVE_LABEL, LABEL_SELECTOR, ManagedClusterSelector, ManagedClusterSet
 from fairway.api.selector import LabelSelector
 
 DEFAULT: Final = "default"

@@ -35,7 +35,7 @@ CONDITIONS: Final = {
         NOT_KNOWN: "Was held back, and its health is no longer known.",
         RELEASED: "Another client removed the taint; the dwell time restarts.",
         EXEMPT: "Excluded by annotation.",
-    },
+    }
 }
 
 OVERRIDE: Final = "fairway.dev/recovery"
@@ -141,10 +141,7 @@ class ConditionMessages:
 
     def _low(self, facts: Evidence) -> str:
         return (MISSING_SINCE if facts.score is None else LOW_SINCE).format(
-            health=self._policy.health,
-            score=facts.score,
-            below=self._policy.below,
-            since=self._since(facts),
+            health=self._policy.health, score=facts.score, below=self._policy.below, since=self._since(facts)
         )
 
     def _since(self, facts: Evidence) -> str:

@@ -6,11 +6,7 @@ from fairway.api import GROUP
 from fairway.kube.rbac import Rule
 
 RULES: Final = (
-    Rule(
-        groups=(GROUP,),
-        resources=("addonplacementscores",),
-        verbs=("delete", "list", "patch", "watch"),
-    ),
+    Rule(groups=(GROUP,), resources=("addonplacementscores",), verbs=("delete", "list", "patch", "watch")),
     Rule(groups=(GROUP,), resources=("addonplacementscores/status",), verbs=("patch",)),
     Rule(groups=(GROUP,), resources=("managedclusters", "managedclusterscores"), verbs=("list", "watch")),
     Rule(groups=("events.k8s.io",), resources=("events",), verbs=("create", "patch")),

@@ -32,7 +32,7 @@ CONDITIONS: Final = {
     ("AddOnPlacementScore", SILENT): {
         EXPIRED: "The score expired and was not renewed.",
         UNAVAILABLE: "The cluster is unavailable, and the score was not renewed.",
-    },
+    }
 }
 
 RAN_OUT: Final = "expired at {since} and was not renewed"

@@ -177,10 +177,6 @@ def _base() -> Environment:
         variables={},
         libraries=(*RULE_LIBRARIES, AUTHORIZATION),
         dialect=Dialect(
-            uniform=True,
-            mixed_numbers=True,
-            checked_constants=True,
-            free_constants=True,
-            two_variables=True,
+            uniform=True, mixed_numbers=True, checked_constants=True, free_constants=True, two_variables=True
         ),
     )

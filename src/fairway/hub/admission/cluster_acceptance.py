@@ -38,10 +38,7 @@ POLICY: Final[Document] = {
                 "oldObject != null && has(oldObject.spec) && oldObject.spec.?hubAcceptsClient.orValue(false)"
             ),
         },
-        {
-            "name": "after",
-            "expression": "has(object.spec) && object.spec.?hubAcceptsClient.orValue(false)",
-        },
+        {"name": "after", "expression": "has(object.spec) && object.spec.?hubAcceptsClient.orValue(false)"},
         {
             "name": "from",
             "expression": f"oldObject == null ? '' : oldObject.metadata.?labels['{_SET}'].orValue('')",

@@ -213,11 +213,7 @@ class _Run:
     """Evaluations that share a budget and the policy's variables, each evaluated at most once."""
 
     def __init__(
-        self,
-        variables: Mapping[str, Expression],
-        inputs: Mapping[str, object],
-        cost: int,
-        budget: WorkBudget,
+        self, variables: Mapping[str, Expression], inputs: Mapping[str, object], cost: int, budget: WorkBudget
     ) -> None:
         self._cost = cost
         self._budget = budget

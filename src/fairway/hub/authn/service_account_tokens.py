@@ -69,12 +69,7 @@ class Issuer:
     """Issues and verifies tokens of service accounts."""
 
     def __init__(
-        self,
-        *,
-        key: Key,
-        objects: ObjectReader,
-        url: str = ISSUER,
-        clock: Callable[[], float] = time.time,
+        self, *, key: Key, objects: ObjectReader, url: str = ISSUER, clock: Callable[[], float] = time.time
     ) -> None:
         self.url, self.audiences = url, (url,)
         self._key, self._objects, self._clock = key, objects, clock

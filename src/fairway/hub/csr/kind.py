@@ -29,9 +29,5 @@ class CertificateSigningRequest(Kind):
 
     def complete(self, document: Document, old: Document | None, request: WriteRequest) -> None:
         validation.admit(
-            document,
-            old,
-            user=request.user,
-            authorizer=self._authorizer,
-            subresource=request.subresource,
+            document, old, user=request.user, authorizer=self._authorizer, subresource=request.subresource
         )

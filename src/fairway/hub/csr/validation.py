@@ -15,15 +15,7 @@ from fairway.api.csr import pem_blocks
 from fairway.api.meta import format_time
 from fairway.api.selector import quote
 from fairway.hub import status
-from fairway.hub.csr.signing import (
-    CLIENT,
-    NOT_MASTERS,
-    USAGES,
-    RequestFault,
-    content,
-    organizations,
-    parse,
-)
+from fairway.hub.csr.signing import CLIENT, NOT_MASTERS, USAGES, RequestFault, content, organizations, parse
 from fairway.hub.rbac.authorizer import Attributes, Authorizer
 from fairway.hub.resource import Document
 from fairway.hub.user import MASTERS, User

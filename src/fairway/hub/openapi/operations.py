@@ -184,11 +184,7 @@ def _responses(codes: Iterable[int], schema: str, *, watched: bool = False) -> D
 
 
 def _parameter(name: str) -> Document:
-    return {
-        "name": name,
-        "in": "query",
-        "schema": {"type": _TYPES.get(name, "string"), "uniqueItems": True},
-    }
+    return {"name": name, "in": "query", "schema": {"type": _TYPES.get(name, "string"), "uniqueItems": True}}
 
 
 def _placed(where: Iterable[str]) -> list[Document]:

@@ -9,14 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from fairway.api import naming
-from fairway.api.selector import (
-    OPERATORS,
-    LabelSelector,
-    Selector,
-    SelectorError,
-    compile_selector,
-    quote,
-)
+from fairway.api.selector import OPERATORS, LabelSelector, Selector, SelectorError, compile_selector, quote
 from fairway.hub import status
 from fairway.hub.resource import Document
 

@@ -78,11 +78,7 @@ class Mutations:
             )
         try:
             document = body.document(
-                raw,
-                content_type,
-                group=resource.group,
-                version=resource.version,
-                kind=kind or resource.kind,
+                raw, content_type, group=resource.group, version=resource.version, kind=kind or resource.kind
             )
         except Refusal as refusal:
             if refusal.code == 400 and not kind and refusal.message.startswith("couldn't get"):

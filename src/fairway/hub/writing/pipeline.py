@@ -135,12 +135,7 @@ class Pipeline:
         )
 
     def _validate(
-        self,
-        resource: Resource,
-        kind: Kind,
-        document: Document,
-        old: Document | None,
-        request: WriteRequest,
+        self, resource: Resource, kind: Kind, document: Document, old: Document | None, request: WriteRequest
     ) -> None:
         kind.authorize(document, old, request)
         checker = self._decoder.checker(resource)

@@ -76,11 +76,7 @@ class ScaleSubresource:
         return self._current(resource, info)
 
     async def update(
-        self,
-        resource: Resource,
-        info: RequestInfo,
-        document: Document,
-        request: WriteRequest,
+        self, resource: Resource, info: RequestInfo, document: Document, request: WriteRequest
     ) -> Document:
         _check_kind(resource, document)
         try:
@@ -94,11 +90,7 @@ class ScaleSubresource:
         return await self._rescale(resource, info, wanted, request)
 
     async def patch(
-        self,
-        resource: Resource,
-        info: RequestInfo,
-        patch: Patch,
-        request: WriteRequest,
+        self, resource: Resource, info: RequestInfo, patch: Patch, request: WriteRequest
     ) -> Document:
         if patch.media == APPLY_PATCH:
             return await self._apply(resource, info, patch.body, request)
@@ -122,11 +114,7 @@ class ScaleSubresource:
         return _scale(resource, representation.decode(resource, item.raw))
 
     async def _rescale(
-        self,
-        resource: Resource,
-        info: RequestInfo,
-        wanted: Document,
-        request: WriteRequest,
+        self, resource: Resource, info: RequestInfo, wanted: Document, request: WriteRequest
     ) -> Document:
         def edit(current: Document) -> None:
             _set_replicas(resource, current, wanted)
@@ -134,11 +122,7 @@ class ScaleSubresource:
         return await self._change(resource, info, edit, request, sent=wanted.get("metadata"))
 
     async def _apply(
-        self,
-        resource: Resource,
-        info: RequestInfo,
-        applied: Any,
-        request: WriteRequest,
+        self, resource: Resource, info: RequestInfo, applied: Any, request: WriteRequest
     ) -> Document:
         """Merge the scale like any object; its managers are those of the parent's replicas."""
         metadata = applied.get("metadata") if isinstance(applied, dict) else None

@@ -65,11 +65,7 @@ class Subresources:
         return representation.encode_object(resource, self._current_raw(resource, info), style)
 
     async def create(
-        self,
-        resource: Resource,
-        info: RequestInfo,
-        document: Document,
-        request: WriteRequest,
+        self, resource: Resource, info: RequestInfo, document: Document, request: WriteRequest
     ) -> bytes:
         document = _typed(resource, info, document)
         match (resource.plural, info.subresource):

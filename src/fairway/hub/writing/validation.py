@@ -50,8 +50,7 @@ def causes(
         about += _finalizer_causes(metadata)
     if resource.custom and resource.scale is not None:
         at = next(
-            (i for i, cause in enumerate(found) if cause.message.endswith(RULES_NOT_CHECKED)),
-            len(found),
+            (i for i, cause in enumerate(found) if cause.message.endswith(RULES_NOT_CHECKED)), len(found)
         )
         scaled = _scale_causes(resource.scale.spec_path, document)
         found = [*found[:at], *scaled, *found[at:]]

@@ -26,7 +26,7 @@ CONDITIONS: Final = {
         INVALID: "The type of a condition rule is unsupported (condition of a manifest).",
         EXPRESSION_ERROR: "An expression of a condition rule failed (condition of a manifest).",
         AGGREGATED: "Aggregated from the manifests with condition rules.",
-    },
+    }
 }
 
 RULE_WORK: Final = 200_000
@@ -52,10 +52,7 @@ _POD: Final = ConditionRule(
     ),
     messageExpression='has(object.status) && has(object.status.phase) ? "Pod is in phase " + object.status.phase : ""',
 )
-_WELL_KNOWN: Final = {
-    ("batch/v1", "Job", WORK_COMPLETE): _JOB,
-    ("v1", "Pod", WORK_COMPLETE): _POD,
-}
+_WELL_KNOWN: Final = {("batch/v1", "Job", WORK_COMPLETE): _JOB, ("v1", "Pod", WORK_COMPLETE): _POD}
 
 
 def _has_conditions(status: object) -> object:

@@ -12,10 +12,7 @@ from fairway.klusterlet.works.objects import Object
 
 MISSING: Final = "\0missing"
 
-_PLAIN_DATA: Final = {
-    ("v1", "ConfigMap"): ("data", "binaryData"),
-    ("v1", "Secret"): ("data",),
-}
+_PLAIN_DATA: Final = {("v1", "ConfigMap"): ("data", "binaryData"), ("v1", "Secret"): ("data",)}
 """Data sections of kinds. A section in the manifest is enforced exactly; other sections may be filled by other clients,
 such as CA bundles and tokens."""
 

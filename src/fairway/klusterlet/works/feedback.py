@@ -27,7 +27,7 @@ CONDITIONS: Final = {
         NONE_SYNCED: "The manifest has no feedback rules (condition of a manifest).",
         SYNCED: "The values that the feedback rules name are reported (condition of a manifest).",
         FAILED: "A value could not be reported (condition of a manifest).",
-    },
+    }
 }
 
 NO_WELL_KNOWN: Final = (
@@ -57,10 +57,7 @@ _PATHS: Final[Mapping[tuple[str, str], Mapping[str, str]]] = {
         "JobComplete": '.status.conditions[?(@.type=="Complete")].status',
         "JobSucceeded": ".status.succeeded",
     },
-    ("v1", "Pod"): {
-        "PodReady": '.status.conditions[?(@.type=="Ready")].status',
-        "PodPhase": ".status.phase",
-    },
+    ("v1", "Pod"): {"PodReady": '.status.conditions[?(@.type=="Ready")].status', "PodPhase": ".status.phase"},
 }
 
 

@@ -45,10 +45,7 @@ class Target:
     @property
     def identity(self) -> ObjectId:
         return ObjectId(
-            group=self.resource.group,
-            resource=self.resource.plural,
-            namespace=self.namespace,
-            name=self.name,
+            group=self.resource.group, resource=self.resource.plural, namespace=self.namespace, name=self.name
         )
 
     @property
@@ -97,12 +94,7 @@ class Objects:
     ) -> Object:
         query = [("fieldManager", manager), ("force", "true" if force else "false")]
         response = await self._client.request(
-            "PATCH",
-            target.path,
-            query=query,
-            body=body,
-            content_type=Patch.APPLY.value,
-            repeatable=True,
+            "PATCH", target.path, query=query, body=body, content_type=Patch.APPLY.value, repeatable=True
         )
         return _decode(response.body)
 

@@ -18,12 +18,7 @@ _KIND: Final = (APPLIED_MANIFEST_WORKS.api_version, APPLIED_MANIFEST_WORKS.kind)
 
 def reference(record: AppliedManifestWork) -> Reference:
     api_version, kind = _KIND
-    return {
-        "apiVersion": api_version,
-        "kind": kind,
-        "name": record.metadata.name,
-        "uid": record.metadata.uid,
-    }
+    return {"apiVersion": api_version, "kind": kind, "name": record.metadata.name, "uid": record.metadata.uid}
 
 
 def work_references(owners: Iterable[Mapping[str, Any]]) -> list[Reference]:
@@ -64,8 +59,5 @@ def identity_of(entry: AppliedResource) -> ObjectId:
 
 def sorted_entries(entries: Iterable[AppliedResource]) -> tuple[AppliedResource, ...]:
     return tuple(
-        sorted(
-            entries,
-            key=lambda each: (each.group, each.version, each.resource, each.namespace, each.name),
-        )
+        sorted(entries, key=lambda each: (each.group, each.version, each.resource, each.namespace, each.name))
     )

@@ -46,7 +46,7 @@ IGNORE_FIELD_ERROR: Final = "AppliedManifestSSAIgnoreFieldError"
 CONDITIONS: Final = {
     ("ManifestWork", WORK_APPLIED): {
         IGNORE_FIELD_ERROR: "A field to ignore is invalid or cannot be ignored (condition of a manifest)."
-    },
+    }
 }
 IGNORE_FIELD_REMEDY: Final = "correct updateStrategy.serverSideApply.ignoreFields"
 HASH_ANNOTATION: Final = "open-cluster-management.io/config-spec-hash"

@@ -7,11 +7,7 @@ from fairway.kube.rbac import Rule
 _WORK: Final = ("work.open-cluster-management.io",)
 
 RULES_HUB: Final = (
-    Rule(
-        groups=_WORK,
-        resources=("manifestworks",),
-        verbs=("get", "list", "watch", "patch"),
-    ),
+    Rule(groups=_WORK, resources=("manifestworks",), verbs=("get", "list", "watch", "patch")),
     Rule(groups=_WORK, resources=("manifestworks/status",), verbs=("patch",)),
 )
 """In the namespace of the cluster. The permissions that OCM and ``fairway accept`` grant are sufficient."""
@@ -27,16 +23,10 @@ RULES_CLUSTER: Final = (
     ),
     Rule(groups=_WORK, resources=("appliedmanifestworks/status",), verbs=("patch",)),
     Rule(groups=("*",), resources=("*",), verbs=("get", "list", "watch", "create", "patch", "delete")),
-    Rule(
-        groups=("authorization.k8s.io",),
-        resources=("subjectaccessreviews",),
-        verbs=("create",),
-    ),
+    Rule(groups=("authorization.k8s.io",), resources=("subjectaccessreviews",), verbs=("create",)),
     Rule(groups=("",), resources=("serviceaccounts", "groups"), verbs=("impersonate",)),
     Rule(
-        groups=("rbac.authorization.k8s.io",),
-        resources=("clusterroles", "roles"),
-        verbs=("bind", "escalate"),
+        groups=("rbac.authorization.k8s.io",), resources=("clusterroles", "roles"), verbs=("bind", "escalate")
     ),
 )
 """On the whole managed cluster. The third may be restricted to the kinds of the works; the fourth and fifth are for

@@ -7,15 +7,7 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from fairway.api.meta import (
-    FALSE,
-    TRUE,
-    UNKNOWN,
-    Condition,
-    UnreadableField,
-    find_condition,
-    set_condition,
-)
+from fairway.api.meta import FALSE, TRUE, UNKNOWN, Condition, UnreadableField, find_condition, set_condition
 from fairway.api.work import (
     WORK_APPLIED,
     WORK_AVAILABLE,
@@ -61,9 +53,7 @@ CONDITIONS: Final = {
         INCOMPLETE: "The manifest does not identify an object (condition of a manifest).",
         FETCHING_FAILED: "The object could not be read (condition of a manifest).",
     },
-    ("ManifestWork", DELETING): {
-        WORK_DELETING: "The work is being deleted.",
-    },
+    ("ManifestWork", DELETING): {WORK_DELETING: "The work is being deleted."},
 }
 
 UNREADABLE: Final = "Failed to apply manifest work: {field} cannot be read: {reason}"

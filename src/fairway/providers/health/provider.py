@@ -40,7 +40,7 @@ CONDITIONS: Final = {
     ("AddOnPlacementScore", CONDITION): {
         PART_UNKNOWN: "A part of the cluster's health is unknown and left out.",
         ALL_UNKNOWN: "The state of the cluster is unknown.",
-    },
+    }
 }
 
 UNKNOWN: Final = "{part} is unknown and left out: {why}"

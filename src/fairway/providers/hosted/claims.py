@@ -70,10 +70,7 @@ def owned_rules(owner: str) -> tuple[Rule, ...]:
     return (
         Rule(groups=(ROLES.group,), resources=(ROLES.plural,), verbs=("get",), names=(owner,)),
         Rule(
-            groups=(CLUSTER_CLAIMS.group,),
-            resources=(CLUSTER_CLAIMS.plural,),
-            verbs=("delete",),
-            names=NAMES,
+            groups=(CLUSTER_CLAIMS.group,), resources=(CLUSTER_CLAIMS.plural,), verbs=("delete",), names=NAMES
         ),
     )
 

@@ -46,7 +46,7 @@ CONDITIONS: Final = {
         NO_HYPERSHIFT: "The cluster does not serve HostedClusters.",
         CLAIMS_NOT_WRITTEN: "The ClusterClaims could not be written.",
         RATE_UNKNOWN: "The request rate of the hosted API servers is unknown.",
-    },
+    }
 }
 
 CANNOT_HOST: Final = (
@@ -58,11 +58,7 @@ NO_NUMBER: Final = "Prometheus returned {value}"
 
 RULES: Final = (
     Rule(groups=("",), resources=("nodes", "pods"), verbs=("get", "list", "watch")),
-    Rule(
-        groups=("hypershift.openshift.io",),
-        resources=("hostedclusters",),
-        verbs=("get", "list", "watch"),
-    ),
+    Rule(groups=("hypershift.openshift.io",), resources=("hostedclusters",), verbs=("get", "list", "watch")),
     Rule(
         groups=("cluster.open-cluster-management.io",),
         resources=("clusterclaims",),

@@ -23,11 +23,7 @@ from fairway.providers.declared import ProviderEntry, ScoreEntry, declared
 from fairway.providers.document import INVALID, Document, DocumentError, Seconds, read
 from fairway.providers.provider import FleetProvider, Reading, Scale, Score, Wake
 from fairway.providers.scales import Direct, Inverted, Spread
-from fairway.providers.static.declaration import (
-    FIELDS,
-    Declaration,
-    declaration_of,
-)
+from fairway.providers.static.declaration import FIELDS, Declaration, declaration_of
 
 NAME: Final = "static"
 BOTH: Final = "{field} and file exclude each other: keep one"

@@ -11,14 +11,7 @@ from typing import Final
 from msgspec import Struct, field, structs
 
 from fairway.api.meta import ObjectMeta, PartialMeta
-from fairway.api.node import (
-    NO_EXECUTE,
-    NO_SCHEDULE,
-    Node,
-    NodeSpec,
-    NodeStatus,
-    NodeTaint,
-)
+from fairway.api.node import NO_EXECUTE, NO_SCHEDULE, Node, NodeSpec, NodeStatus, NodeTaint
 from fairway.api.pod import Pod, PodSpec, PodStatus
 from fairway.api.pod_requests import PODS, Amounts, amounts_of, readable_requests
 from fairway.api.quantity import QuantityError

@@ -36,8 +36,8 @@ METRICS_UNAVAILABLE: Final = "MetricsUnavailable"
 
 CONDITIONS: Final = {
     ("AddOnPlacementScore", CONDITION): {
-        METRICS_UNAVAILABLE: "The metrics API of the cluster does not answer.",
-    },
+        METRICS_UNAVAILABLE: "The metrics API of the cluster does not answer."
+    }
 }
 
 MORE_PROBLEMS: Final = "and {count} more"
@@ -67,10 +67,7 @@ class ResourceUsage(ClusterProvider):
         self._measures = measures(options)
         self.scores = tuple(each.score for each in self._measures)
         self.accounting = Accounting(
-            policy=options.policy,
-            shapes=options.shapes,
-            basis=options.basis,
-            floor=options.parity == "none",
+            policy=options.policy, shapes=options.shapes, basis=options.basis, floor=options.parity == "none"
         )
         pods = POD_USES if options.parity == "none" else UPSTREAM_POD_USES
         self._nodes: Informer[NodeRoom] = Informer(client, NODE_ROOMS, labels=options.node_selector)

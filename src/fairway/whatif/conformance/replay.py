@@ -94,12 +94,7 @@ def _events(plan: ReconcilePlan) -> list[dict[str, str]]:
         if not isinstance(step, Fill) or (step.changed and page not in created):
             by_page.setdefault(page, []).extend(events_of(step, plan))
     return [
-        {
-            "type": each.type,
-            "reason": each.reason,
-            "action": each.action,
-            "message": each.message.rstrip(" "),
-        }
+        {"type": each.type, "reason": each.reason, "action": each.action, "message": each.message.rstrip(" ")}
         for events in by_page.values()
         for each in events
     ]

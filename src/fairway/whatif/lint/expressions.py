@@ -9,12 +9,7 @@ import numpy as np
 from fairway.api import naming
 from fairway.api.cluster import cluster_as_json
 from fairway.api.placement import ClusterPredicate, Placement
-from fairway.api.selector import (
-    SelectorError,
-    compile_requirements,
-    compile_selector,
-    quote,
-)
+from fairway.api.selector import SelectorError, compile_requirements, compile_selector, quote
 from fairway.cel import CompileError, Program
 from fairway.cel.parser import parse
 from fairway.cel.source import Source
@@ -22,14 +17,7 @@ from fairway.cel.syntax import Call, CreateList, Expr, Ident, Literal, Select
 from fairway.clusters import cells
 from fairway.fleet import bitmap, selection
 from fairway.fleet.bitmap import Bits, Rows
-from fairway.plugins.expressions import (
-    COST_LIMIT,
-    VARIABLE,
-    ExpressionError,
-    Expressions,
-    Scores,
-    compiled,
-)
+from fairway.plugins.expressions import COST_LIMIT, VARIABLE, ExpressionError, Expressions, Scores, compiled
 from fairway.plugins.work_budget import EXPRESSION_WORK, TooCostly, WorkBudget
 from fairway.whatif.lint.finding import Finding, error, info, warning
 from fairway.whatif.lint.scene import Scene
@@ -108,10 +96,7 @@ def _expression(
     replacement = as_selector(text)
     if replacement is not None:
         yield COULD_SELECT.at(
-            placement,
-            path,
-            "a label selector is equivalent, and easier to read and to evaluate",
-            replacement,
+            placement, path, "a label selector is equivalent, and easier to read and to evaluate", replacement
         )
     if asked is not None and bitmap.any_of(asked):
         yield from _on_fleet(scene, placement, program, path, asked)

@@ -20,12 +20,7 @@ from fairway.clusters import cells
 from fairway.fleet import bitmap
 from fairway.plugins.balance import NAME as BALANCE
 from fairway.plugins.calculator import RATIOS, UNKNOWN
-from fairway.plugins.prioritizer_policy import (
-    ADDON_NEEDED,
-    BUILT_INS,
-    COORDINATE_NEEDED,
-    WRONG_MODE,
-)
+from fairway.plugins.prioritizer_policy import ADDON_NEEDED, BUILT_INS, COORDINATE_NEEDED, WRONG_MODE
 from fairway.plugins.spread import NAME as SPREAD
 from fairway.plugins.steady import NAME as STEADY
 from fairway.plugins.taint_preference import NAME as TAINT_PREFERENCE
@@ -140,11 +135,7 @@ def _policy(scene: Scene, placement: Placement, policy: PrioritizerPolicy) -> It
 
 
 def _weight(
-    scene: Scene,
-    placement: Placement,
-    policy: PrioritizerPolicy,
-    configuration: PrioritizerConfig,
-    path: str,
+    scene: Scene, placement: Placement, policy: PrioritizerPolicy, configuration: PrioritizerConfig, path: str
 ) -> Iterator[Finding]:
     weight = configuration.weight
     if not LOWEST_WEIGHT <= weight <= HIGHEST_WEIGHT:

@@ -35,8 +35,7 @@ EXPIRED_UNUSED: Final = info(
     "The annotation affects expressions that read scores, and the placement has none.",
 )
 SEES_EXPIRED: Final = warning(
-    "expression-expired-scores",
-    "The expression reads expired scores, with their last values.",
+    "expression-expired-scores", "The expression reads expired scores, with their last values."
 )
 VACUOUS: Final = warning(
     "expression-all-vacuous", "all() over some scores of a cluster is true if it has none of them."

@@ -197,11 +197,7 @@ class ClientHubAccess:
         except NotFound:
             body = {
                 "metadata": {"name": LEASE, "namespace": cluster},
-                "spec": {
-                    "holderIdentity": LEASE,
-                    "leaseDurationSeconds": LEASE_SECONDS,
-                    "renewTime": moment,
-                },
+                "spec": {"holderIdentity": LEASE, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": moment},
             }
             await ensure(self._client, LEASES, body, namespace=cluster)
 

@@ -64,11 +64,7 @@ _CA_BUNDLE: Final = (
 
 
 def generate(
-    *,
-    clusters: int,
-    seed: int = 0,
-    placements: int = DEFAULT_PLACEMENTS,
-    now: datetime = BASE_TIME,
+    *, clusters: int, seed: int = 0, placements: int = DEFAULT_PLACEMENTS, now: datetime = BASE_TIME
 ) -> Iterator[Document]:
     """Yield sets and bindings, then each cluster followed by its scores, then placements.
 

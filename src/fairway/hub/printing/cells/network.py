@@ -86,9 +86,7 @@ KINDS: Final[Mapping[str, Mapping[str, Cell]]] = {
         "Port(s)": _ports,
         "Selector": labels("spec", "selector"),
     },
-    "Endpoints": {
-        "Endpoints": lambda d, _: first_few(_reached(d), missing="") if d.get("subsets") else NONE,
-    },
+    "Endpoints": {"Endpoints": lambda d, _: first_few(_reached(d), missing="") if d.get("subsets") else NONE},
     "EndpointSlice": {
         "AddressType": field("addressType"),
         "Ports": lambda d, _: first_few(map(_slice_port, d.get("ports") or ()), missing=UNSET),

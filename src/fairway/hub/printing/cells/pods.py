@@ -153,5 +153,5 @@ KINDS: Final[Mapping[str, Mapping[str, Cell]]] = {
         "Node": optional_text("spec", "nodeName"),
         "Nominated Node": optional_text("status", "nominatedNodeName"),
         "Readiness Gates": _gates,
-    },
+    }
 }
