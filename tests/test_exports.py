@@ -28,8 +28,7 @@ EXPORTS = {
         *("RecoveryPolicyError",),
     ],
     "controllers.scores": [
-        *("Orphans", "RULES", "ScoreController", "Silence", "SilencePolicy", "SilencePolicyError"),
-        *("policy_of",),
+        *("Orphans", "RULES", "ScoreController", "Silence", "SilencePolicy", "SilencePolicyError")
     ],
     "controllers.serving": [
         *("Address", "CertificateError", "CertificateFiles", "DebugServer", "Inspector", "Ports"),
@@ -38,7 +37,7 @@ EXPORTS = {
     "hosting": [
         *("Capacity", "Decision", "Demand", "DemandError", "Evacuation", "HostFacts", "HostingSpec"),
         *("HostingState", "Policy", "Resident", "Telemetry", "Unknown", "capacity_of", "changes_that_fit"),
-        *("Move", "MovePlan", "decision_of", "demand_of", "drain", "examine", "host_key", "hosting_profile"),
+        *("Move", "MovePlan", "decision_of", "demand_of", "drain", "host_key", "hosting_profile"),
         *("place", "policy_of", "HostReport", "rebalance", "reports", "violations"),
     ],
     "klusterlet.works": ["RULES_CLUSTER", "RULES_HUB", "RULES_HUB_TTL", "WorkAgent", "hub_hash"],

@@ -1,9 +1,8 @@
 """A node without containers: pods of a real hub are processes with the command line of their container.
 
-Kubernetes does everything else: a Deployment makes pods, and who asks ``kubectl rollout status`` is told the truth,
-because a pod is ready when its process says so. What a process gets of its pod: command, arguments, environment, and a
-token of its service account. What differs from a container: the image is this checkout, and ports are free ones of the
-loopback, given as further arguments.
+A process gets command, arguments and environment of its pod, and a token of its service account. The pod is ready when
+the probe of its process succeeds. The image is this checkout, and ports are free ports of the loopback interface, given
+as further arguments.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""A stand-in for OCM's placement controller: its Deployment, lease and decisions.
+"""A stand-in for OCM's placement controller, with its Deployment, lease and decisions.
 
-Where the variable names OCM's own program, that one runs. Elsewhere a stand-in holds the same lease and decides the
-same, which it can because the recorded answers say how OCM decides.
+If the environment variable names OCM's program, that runs. Otherwise the stand-in holds the same lease and decides as
+in the recorded answers.
 """
 
 import asyncio

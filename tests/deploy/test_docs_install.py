@@ -56,7 +56,7 @@ async def test_install_page_commands_for_a_standalone_hub(kube_tools: Tools, tmp
             await me.shows(
                 leases, r"^fairway-placement +fairway-\w+-\w+", r"^fairway-controllers +fairway-\w+-\w+"
             )
-            # A reader whose machine is busy would try again after half a minute.
+            # On a busy machine it may time out once.
             printed = await me.shell.run(first.replace("kubectl wait ", "kubectl wait --timeout=120s "))
             await me.shows(
                 "kubectl describe placement most-free-cpu",
@@ -78,7 +78,7 @@ async def uninstall(me: Reader) -> None:
     assert not me.node.pods
     assert await me.kubectl("get managedclusters,placements,placementdecisions -A -o name") == before
     await me.shell.run(forget)
-    # What a cluster owns goes with it once the garbage collector has heard of the kind, which takes half a minute.
+    # The garbage collector discovers new kinds every 30 seconds.
     left = await me.kubectl(f"get {EVERYTHING} -o name")
     assert "fairway" not in left
     assert "customresourcedefinition" not in left

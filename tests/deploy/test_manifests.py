@@ -132,14 +132,14 @@ def test_no_manifest_grants_wildcards() -> None:
         assert "*" not in words, name
         assert not words & {"secrets", "impersonate", "escalate", "deletecollection"}, name
         assert "pods" not in words or name == "fairway-machines"
-        # To bind any role would be a right to everything; to bind one that is named is a right to that.
+        # A right to bind any role would be a right to everything, so the roles are named.
         assert "bind" not in words or rule["resourceNames"], name
 
 
 def test_leases_are_granted_in_the_own_namespace_only() -> None:
     role = documents("base/leases.yaml")[0]
     assert (role["kind"], role["metadata"]["namespace"]) == ("Role", settings.NAMESPACE)
-    # Those two see to the leases of clusters, which lie in the clusters' namespaces.
+    # These two write leases in the namespaces of clusters.
     others = {"fairway-acceptance", "fairway-availability"}
     for name, rule in every_rule():
         if name not in {role["metadata"]["name"], *others} and "leases" in rule["resources"]:
@@ -165,7 +165,7 @@ def test_pods_of_manifests_are_restricted() -> None:
     }
     namespace = documents("base/account.yaml")[0]
     assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
-    # Nothing else can be written to, so what is there must be bounded.
+    # The only writable volumes, so they must be bounded.
     assert [(each["name"], each["emptyDir"]["sizeLimit"]) for each in spec["volumes"]] == [("tmp", "16Mi")]
 
 

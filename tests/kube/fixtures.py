@@ -1,15 +1,13 @@
-"""The tier `kube`: a real hub for tests of any folder, and what happens where there is none.
+"""The tier `kube`: fixtures with a real hub for tests of any folder.
 
-`make test` needs nothing but Python and leaves out what is marked `kube`; `make test-kube` runs that. A test that asks
-for a fixture of this module is marked by it. One that runs against both hubs marks the parameter itself:
+`make test` leaves out tests marked `kube`, and `make test-kube` runs those. Fixtures of this module mark the tests that
+use them. A test on both hubs marks the parameter:
 
     @pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.kube)])
     def hub(request): ...  # request.getfixturevalue("real_hub")
 
-A test that is marked ``embedded`` runs on the embedded hub only: on a real one it would show nothing new. Of a module
-that is marked, single tests are marked ``both_hubs``: those in which a real API server could make a difference.
-
-Where the programs are missing, CI fails and everybody else's tests are skipped; both name what is missing.
+A test or module marked ``embedded`` runs on the embedded hub only, except single tests marked ``both_hubs``. If the
+programs are missing, CI fails, and elsewhere the tests are skipped.
 """
 
 import asyncio
@@ -59,8 +57,7 @@ def real_ocm_hub(kube_tools: Tools, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def pytest_configure() -> None:
-    # looptime asks for the loop of every test, also of those without one, for which asyncio would then make a loop
-    # that nobody closes; not so once a loop was set, even to none.
+    # looptime asks for the loop of every test. Where none was ever set, asyncio would create one, and leave it open.
     asyncio.set_event_loop(None)
 
 

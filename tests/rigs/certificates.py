@@ -1,4 +1,4 @@
-"""A certificate authority of a test's own: for the server, for client certificates, and for what a hub signs."""
+"""A certificate authority for tests: server certificates, client certificates, and certificates that a hub signs."""
 
 import ipaddress
 from collections.abc import Iterable
@@ -114,7 +114,7 @@ def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
 
 
 def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    # The traditional form: kube-apiserver takes the public half of an elliptic key from no other.
+    # The traditional format: kube-apiserver reads the public part of an elliptic key from no other.
     return key.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.TraditionalOpenSSL,

@@ -2,7 +2,7 @@
 
 A controller uses it as its client (``hub.client``) and as its informers (``hub.informers``), without a connection, so
 tests run in virtual time. ``rigs/fake_server.py`` serves the same objects over HTTP. ``reject`` may raise in place of a
-write, the watch of an informer can be cut, and a hub that is not ``live`` delivers events only when the test says so.
+write, the watch of an informer can be cut, and a hub that is not ``live`` delivers events only on request.
 """
 
 import asyncio
@@ -261,7 +261,7 @@ class FakeHub:
     # Objects
 
     def read(self, resource: Resource[Any], namespace: str, name: str) -> Any:
-        """Return the object as the hub has it, whatever the watch has delivered."""
+        """Return the object on the hub, even if the watch has not delivered it."""
         key = (resource.plural, namespace, name)
         document = self.documents[key]
         known = self._typed.get(key)

@@ -1,4 +1,4 @@
-"""A fake hub over real HTTP that can be told to misbehave: the server in tests of clients.
+"""A fake hub over real HTTP with scripted faults: the server in tests of clients.
 
 It serves the objects of a ``FakeHub``, records the requests, and plays faults: responses in place of the right one,
 truncated or delayed responses, watches that are cut anywhere, restarts, and restarts from an older backup.

@@ -45,7 +45,7 @@ class Tools:
 
 
 def cache(environ: Mapping[str, str] = os.environ) -> Path:
-    """Outside every checkout, for building takes minutes and the programs are large."""
+    """Outside the checkout, because a build takes minutes and the programs are large."""
     if chosen := environ.get("FAIRWAY_KUBE_CACHE"):
         return Path(chosen).expanduser()
     home = environ.get("XDG_CACHE_HOME") or "~/.cache"

@@ -1,11 +1,8 @@
-"""The real thing: kube-apiserver on etcd, kube-controller-manager, kube-scheduler and kwok, for tests and benchmarks.
+"""Start kube-apiserver on etcd, kube-controller-manager, kube-scheduler and kwok, for tests and benchmarks.
 
-What Fairway says about Kubernetes is compared with Kubernetes itself: the same test runs against the embedded hub and
-against this one. kube-controller-manager and kwok can be pointed at any hub, which is how the embedded one shows that
-programs nobody wrote for it run on it.
+kube-controller-manager, kube-scheduler and kwok run on any hub, also on the embedded one.
 
-    tools = Tools.find(*HUB)
-    async with real_hub(tools, folder=folder) as hub:
+    async with real_hub(Tools.find(*HUB), folder=folder) as hub:
         ...  # hub.url, hub.ca_file, hub.token, hub.kubeconfig, hub.kubeconfig_for(ALICE)
 """
 
@@ -57,12 +54,12 @@ CONTROLLER_MANAGER = "kube-controller-manager"
 SCHEDULER = "kube-scheduler"
 KWOK = "kwok"
 HUB = (API_SERVER, ETCD)
-"""What a hub needs at least."""
+"""Programs that a hub needs."""
 
 ADMIN = "admin"
 ALICE = "alice"
 USERS: Mapping[str, tuple[str, ...]] = {ADMIN: ("system:masters",), ALICE: ()}
-"""Who has a token, and in which groups they are: an admin, and one without any rights."""
+"""Groups of the users with a token: an administrator, and a user without rights."""
 NO_USER = "{user} has no token; users of this hub: {users}"
 
 CONTROLLERS = (
@@ -75,7 +72,7 @@ CONTROLLERS = (
     "certificatesigningrequest-approving-controller",
     "certificatesigningrequest-cleaner-controller",
 )
-"""Those that make a hub of nothing but an API behave as users expect."""
+"""Controllers that users of a hub rely on."""
 EVERY_CONTROLLER = ("*",)
 STAGES = ("node-initialize.yaml", "pod-ready.yaml", "pod-delete.yaml")
 ISSUER = "https://kubernetes.default.svc.cluster.local"
@@ -114,7 +111,7 @@ class RealHub:
         return {name: process.pid for name, process in self.processes.items()}
 
     def resident(self) -> dict[str, int]:
-        """Bytes of memory each program holds now. Linux only."""
+        """Memory of each program in bytes. Linux only."""
         return {name: process.resident() for name, process in self.processes.items()}
 
     def logs(self, lines: int = 40) -> dict[str, str]:
@@ -145,11 +142,10 @@ async def real_hub(
     extra_args: Sequence[str] = (),
     deadline: float = 180,
 ) -> AsyncIterator[RealHub]:
-    """A hub on free ports of the loopback; everything it writes lies in the folder, and the data goes at the end.
+    """Run a hub on free ports of the loopback interface, with its files in the folder; the data is deleted at the end.
 
-    Without `fsync` etcd trusts the page cache: the data outlives every program, but not the machine. With
-    `service_accounts` pods are refused until their namespace has its default service account, as in a cluster; it
-    takes a controller to make one.
+    Without `fsync` etcd's data survives a crash of the programs, but not of the machine. With `service_accounts` pods
+    are rejected until a controller has created the default service account of their namespace.
     """
     tools.require(*HUB, *([CONTROLLER_MANAGER] if controllers else ()), *([KWOK] if with_kwok else ()))
     folder.mkdir(parents=True, exist_ok=True)
@@ -217,7 +213,7 @@ async def controller_manager(
 ) -> AsyncIterator[Process]:
     """kube-controller-manager on any hub. Without a signer or a key, the controllers that need them stay idle.
 
-    One that is elected keeps its lease when it ends: on the same hub the next waits 15 seconds for it to run out.
+    If it is elected, it does not release its Lease: the next one on the same hub waits 15 seconds.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with Port() as port:
@@ -295,7 +291,7 @@ async def _sign_of_life(port: Port, process: Process, *, deadline: float) -> Non
 async def kwok(
     tools: Tools, *, kubeconfig: Path, folder: Path, extra_args: Sequence[str] = (), deadline: float = 180
 ) -> AsyncIterator[Process]:
-    """Kubelets for every node of any hub: nodes become Ready, bound pods Running, deleted ones go."""
+    """Kubelets for every node of any hub: nodes become Ready, bound pods Running, and deleted pods are removed."""
     folder.mkdir(parents=True, exist_ok=True)
     with Port() as port:
         command = [
@@ -321,7 +317,7 @@ class Ran:
 
 
 async def kubectl(tools: Tools, *arguments: str, kubeconfig: Path, given: str = "") -> Ran:
-    """Run kubectl to its end, with its caches next to the kubeconfig: ports come back, and old answers with them."""
+    """Run kubectl, with its caches next to the kubeconfig, because a port may be used by another hub later."""
     process = await asyncio.create_subprocess_exec(
         tools.path(KUBECTL),
         f"--kubeconfig={kubeconfig}",

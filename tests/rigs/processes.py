@@ -1,10 +1,8 @@
-"""Servers as child processes: started on free ports, watched until they answer, and never left behind.
+"""Servers as child processes, on free ports. A child never outlives its parent.
 
-A test that is killed can't clean up, and a server that outlives it takes memory and ports for good. So each child
-asks the kernel to be killed when its parent dies (Linux; elsewhere only an orderly end stops it). That must happen
-in the child: a few lines of Python that then become the program, rather than `preexec_fn`, which may deadlock once
-the parent has threads. The kernel takes the *thread* that started a child for its parent: start from one that lives
-as long as the child should, as the main thread does.
+A killed test cannot clean up. So a child asks the kernel to be killed when its parent dies (Linux only): a few lines of
+Python do that and then become the program, because `preexec_fn` may deadlock in a parent with threads. The kernel
+regards the *thread* that started a child as its parent, so start children in a thread that lives as long as they do.
 """
 
 import asyncio
@@ -22,12 +20,12 @@ import aiohttp
 
 LOOPBACK = "127.0.0.1"
 POLL = 0.02
-"""Seconds between looks at a process that is starting or ending."""
+"""Seconds between two checks of a process that is starting or ending."""
 ENDED = "{name} ended with status {status} before it was ready"
 NOT_READY = "{name} was not ready after {seconds:g} s; its last answer to {url}: {answer}"
 LOG_TAIL = "last lines of {log}:\n{tail}"
 
-# prctl(PR_SET_PDEATHSIG, SIGKILL); if the parent died before, nobody will send the signal any more.
+# prctl(PR_SET_PDEATHSIG, SIGKILL); if the parent died before, no signal follows.
 LEASH = """\
 import ctypes, os, sys
 ctypes.CDLL(None).prctl(1, 9)
@@ -81,7 +79,7 @@ class Process:
         if sys.platform == "linux":
             command = [sys.executable, "-I", "-S", "-c", LEASH, str(os.getpid()), *command]
         with self.log.open("ab") as log:
-            # In a session of its own: an interrupt at the terminal is for us to handle, in the right order.
+            # In its own session: the test handles an interrupt at the terminal, and stops its children in order.
             return subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -105,7 +103,7 @@ class Process:
         return self._child.poll()
 
     def resident(self) -> int:
-        """Bytes of memory it holds now. Linux only."""
+        """Its memory in bytes. Linux only."""
         for line in Path(f"/proc/{self.pid}/status").read_text(encoding="ascii").splitlines():
             if line.startswith("VmRSS:"):
                 return int(line.split()[1]) * 1024
@@ -128,7 +126,7 @@ class Process:
             self._child.wait()
 
     async def restart(self, *, grace: float = 10) -> None:
-        """Stop it and start it again the same way; whether it is ready is for the caller to wait for."""
+        """Stop it and start it again. The caller waits until it is ready."""
         await self.stop(grace=grace)
         self._child = self._start()
 
@@ -136,7 +134,7 @@ class Process:
 async def ready(
     url: str, *processes: Process, deadline: float = 180, tls: SSLContext | None = None, token: str = ""
 ) -> None:
-    """Wait until the URL answers 200. The first process is the one that answers, the others are those it needs."""
+    """Wait until the URL answers 200. The first process serves it; the others are those it needs."""
     asked = processes[0]
     answer = "none"
     headers = {"Authorization": f"Bearer {token}"} if token else {}

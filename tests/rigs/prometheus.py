@@ -1,7 +1,4 @@
-"""A real Prometheus server for tests: it scrapes what the test exposes, every second.
-
-Where the program comes from is not decided here: ``prometheus_server`` takes its path.
-"""
+"""A real Prometheus server for tests, which scrapes the test every second. ``prometheus_server`` takes its path."""
 
 import asyncio
 import json
@@ -17,12 +14,12 @@ from aiohttp import web
 from rigs.processes import LOOPBACK, POLL, Port, Process, StartFailed, ready
 
 SCRAPE_INTERVAL: Final = "1s"
-"""Also what an exporter may take to answer: of one that takes longer nothing is known until the next time."""
+"""Also the timeout of a scrape: without a response its series are missing until the next one."""
 NEVER_SEEN: Final = "{query} was not as awaited within {seconds:g} s; the last answer: {answer}"
 
 
 class NeverSeen(AssertionError):
-    """The server did not come to know what the test waited for."""
+    """The expected values did not arrive in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +28,7 @@ class PrometheusServer:
     process: Process
 
     async def ask(self, query: str) -> Any:
-        """The ``data`` of the answer to an instant query."""
+        """Return the ``data`` of an instant query."""
         async with (
             aiohttp.ClientSession(trust_env=False) as session,
             session.post(f"{self.url}/api/v1/query", data={"query": query}) as response,
@@ -39,7 +36,7 @@ class PrometheusServer:
             return (await response.json())["data"]
 
     async def values(self, query: str, *, label: str = "cluster") -> dict[str, float]:
-        """Of an instant vector, by a label."""
+        """Return the values of an instant vector by a label."""
         found = await self.ask(query)
         return {each["metric"].get(label, ""): float(each["value"][1]) for each in found["result"]}
 
@@ -73,17 +70,15 @@ async def prometheus_server(
     scrape_interval: str = SCRAPE_INTERVAL,
     past: str = "",
 ) -> AsyncIterator[PrometheusServer]:
-    """Scrapes the ``targets``, each an address of the form host:port. ``folder`` gets its files and its log.
+    """Scrape the ``targets`` (host:port), with files and log in ``folder``.
 
-    ``past`` is what it knows already, in the text format of OpenMetrics, each sample with its time; that needs promtool
-    beside the program.
-
-    Labels that a target sets itself are kept as they are, as by a Prometheus that gathers for a fleet.
+    ``past`` has earlier samples with timestamps, as OpenMetrics text; loading them needs promtool beside the program.
+    Labels that a target sets are kept (``honor_labels``).
     """
     timing = {"scrape_interval": scrape_interval, "scrape_timeout": scrape_interval}
     job = {"job_name": "fleet", "honor_labels": True, "static_configs": [{"targets": list(targets)}]}
     configuration = folder / "prometheus.yml"
-    # JSON is YAML, and needs no quoting rules of ours.
+    # JSON is valid YAML.
     configuration.write_text(json.dumps({"global": timing, "scrape_configs": [job]}), encoding="utf-8")
     if past:
         await _remember(program.with_name("promtool"), past, folder=folder)
@@ -124,10 +119,10 @@ class Exporter:
     def __init__(self) -> None:
         self._series: dict[tuple[str, tuple[tuple[str, str], ...]], tuple[float, float | None]] = {}
         self.address = ""
-        """host:port, once it serves."""
+        """host:port, while it serves."""
 
     def set(self, metric: str, value: float, *, at: float | None = None, **labels: str) -> None:
-        """``at``: time of the sample in seconds since 1970, as an exporter of forwarded samples would set it."""
+        """``at`` is the timestamp of the sample in seconds since 1970."""
         self._series[metric, tuple(sorted(labels.items()))] = (value, at)
 
     def drop(self, metric: str, **labels: str) -> None:
@@ -155,7 +150,7 @@ class Exporter:
 
 @asynccontextmanager
 async def served(application: web.Application, *, ssl: Any = None) -> AsyncIterator[str]:
-    """Serves on a free port of the loopback; yields host:port."""
+    """Serve on a free port of the loopback interface; yields host:port."""
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
     try:

@@ -1,13 +1,9 @@
-"""The rights that an installed Fairway has, and not one more: to run a suite under what ``deploy/`` grants.
-
-A controller that works for an administrator says nothing about the manifests. So the suite applies them, asks for a
-token of the service account, and lets the controllers run with that:
+"""Connect to a hub with exactly the rights that ``deploy/`` grants, so that tests show that these are sufficient.
 
     connection = await restricted(administrator, controllers=("placement",))
     async with running(connection, settings) as manager: ...
 
-What is applied is what lies in ``deploy/``, but for names: every choice of controllers has an account of its own, so
-that on one hub no suite lends its rights to another.
+The manifests are applied with other names: each set of controllers has its own service account.
 """
 
 import asyncio
@@ -27,14 +23,13 @@ from fairway.kube.credentials import Impersonation, StoredCredentials
 from rigs.processes import POLL
 
 DEPLOY: Final = Path(__file__).parents[2] / "deploy"
-"""Of the checkout; an installed package has none."""
 NAMESPACE: Final = "fairway-system"
 ACCOUNT: Final = "fairway"
 TOKEN_SECONDS: Final = 12 * 3600
 
 NO_MANIFESTS: Final = "{folder} has no manifests: give the folder deploy/ of a checkout"
 NO_CONTROLLER: Final = "{folder} has no rights for {name!r}; there are {known}"
-NO_TOKEN: Final = "the connection shows no token, and a kubeconfig of a certificate is not written here"
+NO_TOKEN: Final = "the connection has no token, and certificates are not supported here"
 
 _RBAC: Final = "rbac.authorization.k8s.io/v1"
 _PATHS: Final = {
@@ -60,7 +55,7 @@ def known(folder: Path = DEPLOY) -> frozenset[str]:
 
 
 def manifests(controllers: Collection[str], *, folder: Path = DEPLOY) -> list[dict[str, Any]]:
-    """The account, its leases, and the rights of these controllers, as they are written down. Raises NoRights."""
+    """Return the service account, its leases and the rights of these controllers. Raises NoRights."""
     base = folder / "base"
     if not base.is_dir():
         raise NoRights(NO_MANIFESTS.format(folder=folder))
@@ -76,10 +71,10 @@ def manifests(controllers: Collection[str], *, folder: Path = DEPLOY) -> list[di
 async def restricted(
     connection: Connection, *, controllers: Collection[str], namespace: str = NAMESPACE, folder: Path = DEPLOY
 ) -> Connection:
-    """The same hub, as the service account of an installation with these controllers.
+    """Connect as the service account of an installation with these controllers.
 
-    ``connection`` must be an administrator's. Leases can be written in ``namespace``, which is made if need be. The
-    token is good for 12 hours. Raises NoRights and KubeErrors.
+    ``connection`` must be an administrator's. ``namespace`` is created, and has the leases. The token is valid for 12
+    hours. Raises NoRights and KubeErrors.
     """
     chosen = ",".join(sorted(set(controllers)))
     suffix = hashlib.sha256(chosen.encode()).hexdigest()[:8]
@@ -107,7 +102,7 @@ async def restricted(
 
 
 async def write_kubeconfig(connection: Connection, path: Path) -> Path:
-    """For programs that want a file. It holds the token and is readable by its owner only. Raises NoRights."""
+    """Write a kubeconfig with the token, readable by its owner only. Raises NoRights."""
     proof = await connection.credentials.proof()
     token = proof.authorization.removeprefix("Bearer ")
     if not token or token == proof.authorization:
@@ -138,11 +133,11 @@ def _documents(file: Path) -> Iterator[dict[str, Any]]:
 
 
 def _moved(document: dict[str, Any], *, account: str, suffix: str, namespace: str) -> dict[str, Any]:
-    """Return the manifests for an account of another name."""
+    """Return the manifest for an account of another name."""
     metadata = dict(document["metadata"])
     match document["kind"]:
         case "Namespace":
-            # A suite may bring its own, with rules of its own about pods.
+            # Tests may use another namespace, without the labels about pods.
             return {**document, "metadata": {"name": namespace}}
         case "ServiceAccount":
             metadata["name"] = account

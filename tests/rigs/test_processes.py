@@ -63,7 +63,7 @@ def test_child_process_dies_with_its_parent(tmp_path: Path, number: signal.Signa
 
 @only_linux
 async def test_child_process_is_the_program_itself(tmp_path: Path) -> None:
-    """Its pid is used to measure and to kill it."""
+    """The pid is that of the program, not of a wrapper."""
     process = program(FOREVER, log=tmp_path / "log")
     try:
         assert process.alive
@@ -117,7 +117,7 @@ async def test_process_that_is_never_ready_is_reported_with_its_last_answer(tmp_
     with Port() as port:
         process = program(SERVES, port, 503, log=tmp_path / "log")
         try:
-            # A deadline long enough for one answer is the machine's affair, so wait for the answer instead.
+            # How long one response takes depends on the machine, so wait for it.
             async with asyncio.timeout(PATIENCE):
                 while "GET" not in process.tail():
                     with pytest.raises(StartFailed) as failed:

@@ -263,7 +263,7 @@ class ManagedClusterAddOnSpec(Struct, frozen=True, kw_only=True, gc=False, omit_
 
 
 class ConfigReference(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """``name`` and ``namespace`` repeat what ``desiredConfig`` says: old readers look there."""
+    """``name`` and ``namespace`` repeat ``desiredConfig``, for older readers."""
 
     group: Annotated[str, Field("API group of the configuration.", default="")] = ""
     resource: Annotated[

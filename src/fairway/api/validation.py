@@ -378,7 +378,7 @@ def _requirement(value: Mapping[str, Any], path: str) -> Iterator[Problem]:
             remedy = f"{f'did you mean {near[0]}? ' if near else ''}write {_either(OPERATORS)}"
         elif place == "values":
             remedy = "list at least one value" if not values else "remove the values"
-        # The path already says where; only what Kubernetes says of the value is kept.
+        # The path already names the field; keep only Kubernetes' message about the value.
         yield Problem(f"{path}.{place}", message.partition(": Invalid value: ")[2] or message, remedy)
 
 

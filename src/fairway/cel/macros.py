@@ -157,12 +157,12 @@ def expand_has(build: Builder, arg: Expr) -> Expr:
     return Select(build.numbering.next_id(), build.offset, arg.operand, arg.field, test=True)
 
 
-def _names(args: Sequence[Expr], message: str = NOT_A_NAME) -> tuple[str, str]:
+def _names(args: Sequence[Expr]) -> tuple[str, str]:
     """Return the one or two variables of a macro: all arguments but the last."""
-    first = _name(args[0], message)
+    first = _name(args[0], NOT_A_NAME)
     if len(args) == 2:
         return first, ""
-    second = _name(args[1], message)
+    second = _name(args[1], NOT_A_NAME)
     if first == second:
         raise MacroError(args[1].offset, REPEATED_NAME.format(first))
     return first, second

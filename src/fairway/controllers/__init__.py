@@ -10,7 +10,7 @@ needs), and modules without I/O that decide. Controllers do not import each othe
 writes go first), ``csr_approval``, ``cluster_names``, ``kinds``, ``optional_kinds`` (kinds that the hub may begin to
 serve at any time). ``serving`` has the health, metrics and debug endpoints.
 
-Reconciliation is level-based: an event only names the object to look at. So the number, the order and the delay of
+Reconciliation is level-based: an event only names the object to reconcile. So the number, the order and the delay of
 events do not matter, nor where an earlier process stopped.
 
 Words: a *key* is (namespace, name); an *epoch* lasts until a hub's history goes back, as after a restored backup.

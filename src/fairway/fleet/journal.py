@@ -29,7 +29,7 @@ NOTHING = Change(rows=(), columns={})
 class Journal:
     """Keeps the newest ``limit`` changes; the n-th change is generation n.
 
-    Changes are also listed by column, because a reader of few columns need not look at the changes of all.
+    Changes are also listed by column, because a reader of few columns need not scan the changes of all.
     """
 
     __slots__ = ("_changes", "_of_column", "generation", "limit")

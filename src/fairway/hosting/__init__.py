@@ -22,7 +22,7 @@ from fairway.hosting.demand import Demand, DemandError, demand_of
 from fairway.hosting.evacuation import Evacuation
 from fairway.hosting.fit import changes_that_fit
 from fairway.hosting.moves import Move, MovePlan, drain, rebalance, violations
-from fairway.hosting.placing import examine, place
+from fairway.hosting.placing import place
 from fairway.hosting.policy import Policy, policy_of
 from fairway.hosting.profile import hosting_profile
 from fairway.hosting.report import HostReport, reports
@@ -51,7 +51,6 @@ __all__ = [
     "decision_of",
     "demand_of",
     "drain",
-    "examine",
     "host_key",
     "hosting_profile",
     "place",

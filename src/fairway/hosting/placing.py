@@ -4,13 +4,10 @@ from collections.abc import Iterable
 
 from fairway.api.hosted_request import HostedClusterRequest
 from fairway.engine import cycle
-from fairway.engine.outcome import Outcome
-from fairway.engine.workload import Workload
 from fairway.fleet.instant import Micros
 from fairway.hosting.decision import Decision, decision_of
 from fairway.hosting.profile import hosting_profile
 from fairway.hosting.state import HostingState
-from fairway.hosting.workload import HostingSpec
 
 
 def place(
@@ -30,8 +27,3 @@ def place(
             trial.reserve(workload, decision.host)
         decisions.append(decision)
     return decisions
-
-
-def examine(state: HostingState, workload: Workload[HostingSpec], *, now: Micros) -> Outcome:
-    """Run one cycle for a workload, without reserving anything."""
-    return cycle.run(state.snapshot(), workload, hosting_profile(state.fork()), now=now)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from fairway.engine.ledger import Ledger
-from fairway.engine.points import Bind, PostBind, PreBind, Weighted
+from fairway.engine.points import Bind, PreBind, Weighted
 from fairway.engine.profile import Profile, assemble
 from fairway.hosting.plugins.add_on_healthy import AddOnHealthy
 from fairway.hosting.plugins.approved_move import ApprovedMove
@@ -40,7 +40,6 @@ def hosting_profile(
     *,
     pre_binds: Sequence[PreBind] = (),
     binds: Sequence[Bind] = (),
-    post_binds: Sequence[PostBind] = (),
     quiet: bool = True,
     spare: bool = True,
 ) -> Profile:
@@ -80,5 +79,4 @@ def hosting_profile(
         reserves=reserves,
         pre_binds=pre_binds,
         binds=binds,
-        post_binds=post_binds,
     )

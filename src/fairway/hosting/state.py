@@ -405,7 +405,7 @@ class HostingState:
         return [Event(label=f"capacity of {name} changed", hosts=frozenset({name}), columns=columns)]
 
     def _close(self, facts: HostFacts) -> None:
-        """Grant nothing more on a host that is gone."""
+        """Grant nothing more on a deleted host."""
 
         def write(view: Transaction | Speculation) -> None:
             view.set_capacity(facts.key, None)

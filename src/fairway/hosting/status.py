@@ -35,7 +35,6 @@ from fairway.hosting.state import HostingState
 from fairway.hosting.work import is_control_plane_available, is_reported, refusals, work_name
 
 ON_HOST: Final = "{host}, ranked first with {total} points"
-WAITS_FOR_WORK: Final = "the ManifestWork is written next"
 WORK_WRITTEN: Final = "ManifestWork {namespace}/{name}"
 WORK_OF_OTHERS: Final = (
     "ManifestWork {namespace}/{name} was not created for this request; it is neither changed nor deleted. Delete it, "
@@ -135,8 +134,7 @@ def waiting(
 ) -> HostedClusterRequestStatus:
     """A request with a place whose ManifestWork is not written."""
     return structs.replace(
-        request.status,
-        conditions=_with(request, reasons.BOUND_CONDITION, FALSE, reason, message, now=now),
+        request.status, conditions=_with(request, reasons.BOUND_CONDITION, FALSE, reason, message, now=now)
     )
 
 
@@ -212,7 +210,7 @@ def host_gone(request: HostedClusterRequest, *, now: datetime) -> HostedClusterR
 def releasing(
     request: HostedClusterRequest, *, reason: str = "", message: str = "", now: datetime
 ) -> HostedClusterRequestStatus:
-    """The place is being given up; it is held until the ManifestWork is gone."""
+    """The place is being given up; it is held until the ManifestWork is deleted."""
     found = request.status.conditions
     if reason:
         found = _with(request, reasons.SCHEDULED, FALSE, reason, message, now=now)

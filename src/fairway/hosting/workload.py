@@ -60,7 +60,7 @@ class HostingSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resident:
-    """A request with a place, as its status on the hub says."""
+    """A request with a place in its status on the hub."""
 
     key: WorkloadKey
     host: HostKey

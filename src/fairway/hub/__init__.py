@@ -8,7 +8,7 @@ describes the fields of Kubernetes' own kinds, ``crd`` turns definitions into re
 ``hub.Hub`` assembles all.
 
 Words: a *resource* is one served (group, version, plural). A *document* is an object as plain JSON, never a typed
-Struct, because an API server must keep every field. A *schema node* says what a field may hold and how it merges. A
+Struct, because an API server must keep every field. A *schema node* defines the values of a field and how it merges. A
 *refusal* is an error response, a ``Status``.
 """
 

@@ -1,6 +1,6 @@
 """A hub's objects as manifests for another hub.
 
-Objects that every hub creates itself are left out, and so are uids, which the other hub assigns anew. The order is one
+Objects that every hub creates itself are left out, and so are uids, which the other hub assigns. The order is one
 in which the manifests can be applied.
 """
 

@@ -24,7 +24,7 @@ class RequestInfo:
     name: str = ""
     subresource: str = ""
     watched: bool = False
-    """A deprecated ``…/watch/…`` path: it is a watch whatever the query says, even of a single name."""
+    """A deprecated ``…/watch/…`` path: it is a watch for any query, even of a single name."""
     nowhere: bool = False
     """No resource can have this path. Unauthorized clients get a 403, not a 404."""
 

@@ -179,7 +179,7 @@ class Informer(Generic[T]):
         """
         self._handlers.append(handler)
         if self.synced.is_set():
-            self._tell(handler, self._replica.everything())
+            self._notify(handler, self._replica.everything())
 
         def unsubscribe() -> None:
             with suppress(ValueError):
@@ -374,9 +374,9 @@ class Informer(Generic[T]):
 
     def _publish(self, batch: Batch[T]) -> None:
         for handler in tuple(self._handlers):
-            self._tell(handler, batch)
+            self._notify(handler, batch)
 
-    def _tell(self, handler: Handler[T], batch: Batch[T]) -> None:
+    def _notify(self, handler: Handler[T], batch: Batch[T]) -> None:
         try:
             handler(batch)
         except Exception:

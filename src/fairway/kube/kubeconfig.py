@@ -323,7 +323,7 @@ def _credentials(
         spec = user.exec
         if os.sep in spec.command:
             spec = msgspec.structs.replace(spec, command=entry.path(spec.command))
-        info = _told(cluster, cluster_name) if spec.provide_cluster_info else None
+        info = _cluster_info(cluster, cluster_name) if spec.provide_cluster_info else None
         return ExecPlugin(spec, cluster=info, place=place, field=name)
     if user.auth_provider is not None and not token:
         raise ConfigError(AUTH_PROVIDER, place=place, field=f"{name}.auth-provider", remedy=USE_EXEC)
@@ -364,7 +364,7 @@ def _credentials(
         ) from None
 
 
-def _told(entry: SourcedEntry[Cluster], name: str) -> dict[str, Any]:
+def _cluster_info(entry: SourcedEntry[Cluster], name: str) -> dict[str, Any]:
     """The cluster information for an exec plugin. The plugin's own configuration keeps its types."""
     cluster = entry.value
     info: dict[str, Any] = {"server": cluster.server}

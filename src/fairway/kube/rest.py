@@ -140,17 +140,8 @@ class Client:
             large=large,
         )
 
-    async def get(
-        self,
-        resource: Resource[T],
-        name: str,
-        *,
-        namespace: str | None = None,
-        subresource: str | None = None,
-        timeout: float | None = None,
-    ) -> T:
-        path = resource.path(namespace=namespace, name=name, subresource=subresource)
-        response = await self._transport.request("GET", path, timeout=timeout)
+    async def get(self, resource: Resource[T], name: str, *, namespace: str | None = None) -> T:
+        response = await self._transport.request("GET", resource.path(namespace=namespace, name=name))
         return codec_of(resource.type).object(response.body)
 
     async def list(
@@ -208,7 +199,6 @@ class Client:
         subresource: str | None = None,
         dry_run: bool = False,
         field_manager: str | None = None,
-        timeout: float | None = None,
     ) -> T:
         """``apiVersion`` and ``kind`` may be omitted. A subresource is that of the object named in the body.
 
@@ -223,7 +213,6 @@ class Client:
             query=writing(dry_run, field_manager or self.field_manager),
             body=sent,
             content_type=JSON,
-            timeout=timeout,
         )
         answer = sent if subresource and is_status(response.body) else response.body
         return codec_of(resource.type).object(answer)
@@ -238,7 +227,6 @@ class Client:
         subresource: str | None = None,
         dry_run: bool = False,
         field_manager: str | None = None,
-        timeout: float | None = None,
     ) -> T:
         """Replace the whole object by a mapping with all its fields. Raise TypeError for a typed object."""
         if isinstance(body, Struct):
@@ -249,7 +237,6 @@ class Client:
             query=writing(dry_run, field_manager or self.field_manager),
             body=msgspec.json.encode(document(resource, body)),
             content_type=JSON,
-            timeout=timeout,
         )
         return codec_of(resource.type).object(response.body)
 
@@ -301,7 +288,6 @@ class Client:
         propagation: Propagation | None = None,
         grace_period: int | None = None,
         dry_run: bool = False,
-        timeout: float | None = None,
     ) -> None:
         """With ``uid`` or ``resource_version``, raise Conflict if the object has another. ``grace`` is in seconds."""
         preconditions = {"uid": uid, "resourceVersion": resource_version}
@@ -310,7 +296,6 @@ class Client:
             resource.path(namespace=namespace, name=name),
             body=deletion(preconditions, propagation, grace_period, dry_run),
             content_type=JSON,
-            timeout=timeout,
         )
 
     @asynccontextmanager

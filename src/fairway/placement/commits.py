@@ -167,7 +167,7 @@ class PlacementCommits:
         )
         start = self._machine.start if added else self._machine.start_binding
         instructions = start(context, now=now)
-        # Nothing else was decided since the plugins reserved: nobody missed what they gave back.
+        # Nothing else was decided since the plugins reserved, so the release wakes no placement.
         if isinstance(instructions[-1] if instructions else None, Reject | Fail):
             instructions = [each for each in instructions if not isinstance(each, Broadcast)]
         return self._next(Commit(context, since=now), instructions, new=True)

@@ -1,4 +1,4 @@
-"""The plugins for Placements, and the profile that decides them unless a configuration says otherwise."""
+"""The plugins for Placements, and the profile that decides them unless a configuration names another."""
 
 from functools import cache, partial
 from typing import Final

@@ -33,16 +33,16 @@ class Fill:
     page: str
     decisions: tuple[ClusterDecision, ...]
     changed: bool
-    """Whether other clusters are named than before. Otherwise only what is said about them is new."""
+    """Whether it names other clusters than before. Otherwise only scores or reasons change."""
     rescored: bool = False
-    """Whether this page stands for all in reporting that recorded scores changed while the clusters stayed."""
+    """Whether this page reports, for all pages, that recorded scores changed while the clusters stayed."""
     temporary: bool = False
-    """Whether the page is only like this until others have taken over what it gives up."""
+    """Whether the page keeps clusters only until other pages name them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Relabel:
-    """Makes labels those of the page, and the placement its owner again."""
+    """Restores the labels of the page and its owner, the placement."""
 
     page: Page
 
@@ -65,13 +65,13 @@ def plan(
     refresh: bool,
     ranked: bool = False,
 ) -> tuple[Step, ...]:
-    """``named``: what is there under the pages' names. ``own``: everything that bears the placement's label.
+    """``named``: existing objects with the pages' names. ``own``: all objects with the placement's label.
 
     With ``refresh`` pages are also written if only scores and reasons have changed. ``ranked``: they are in order of
     score, and that order alone is no decision.
 
-    Ranks and totals of one cycle mean nothing beside those of another. So where any page is written for the clusters on
-    it, all pages that differ are.
+    Ranks and totals of different cycles cannot be compared. So if the clusters of any page change, all pages that
+    differ are written.
     """
     wanted = {page.name for page in pages}
     creates: list[Step] = []
@@ -111,7 +111,7 @@ def plan(
             creates.append(Create(page))
         elif old.metadata.labels != page.labels or not owned(old, owner):
             if labelled(old) != placement:
-                # Nobody takes it for ours until it is labelled, so it can be filled whenever it suits.
+                # Consumers ignore it until it is labelled, so the order does not matter.
                 strangers += [Relabel(page)] if before == page.decisions else [fill, Relabel(page)]
                 current[page.name] = page.decisions
                 continue
@@ -125,15 +125,15 @@ def plan(
 
 
 def _is_rescored(before: Sequence[ClusterDecision], after: Sequence[ClusterDecision]) -> bool:
-    """Whether a score that was recorded is another one now; recording the first one is no change."""
+    """Whether a recorded score changed; the first recording is no change."""
     recorded = {each.clusterName: each.score for each in before if each.score is not None}
     return any(recorded.get(each.clusterName, each.score) != each.score for each in after)
 
 
 def assigned(own: Iterable[PlacementDecision]) -> Counter[tuple[str, str, str]]:
-    """Group index, group name and cluster of everything decided, however it is spread over pages.
+    """Group index, group name and cluster of all decisions, on any page.
 
-    One that is named twice counts twice: somebody may have died when two pages had it for a moment.
+    A cluster on two pages counts twice: an earlier process may have died while it moved.
     """
     return Counter(
         (labels.get(GROUP_INDEX_LABEL, ""), labels.get(GROUP_NAME_LABEL, ""), each.clusterName)
@@ -164,7 +164,7 @@ def owners_of(decision: PlacementDecision, owner: OwnerReference) -> tuple[Owner
 
 
 def labelled(decision: PlacementDecision) -> str:
-    """The placement it says it belongs to."""
+    """The placement that its label names."""
     return decision.metadata.labels.get(PLACEMENT_LABEL, "")
 
 
@@ -211,7 +211,7 @@ def _ordered(
 
 
 def _circling(held: Mapping[str, set[str]], stuck: Sequence[Fill]) -> Fill:
-    """One of those that wait for one another, not one that only waits for them: to help that would help nobody."""
+    """Return a page of a cycle of pages that wait for each other; writing one outside it would not break the cycle."""
     takers = {cluster: fill for fill in stuck for cluster in _names(fill.decisions)}
     fill, seen = stuck[0], set[str]()
     while fill.page not in seen:

@@ -1,6 +1,6 @@
 """AddOn/<resource>/<score>: a score that a provider publishes for a cluster, with an expiry.
 
-A missing or expired score counts 0, unless the placement's annotation says that it counts as the worst. A warning
+A missing or expired score counts 0, unless the placement's annotation makes it count as the worst. A warning
 names expired scores.
 
 With debits, a valid score counts with the expected effect of decisions and HostedClusterRequests since it was

@@ -2,7 +2,7 @@
 
 Calculators may publish scores between -100 and 100, which count unchanged, or amounts of any size, such as
 bytes: then the candidates' amounts are scaled to 0 to 100. A missing score counts 0, the lowest of
-those, unless the placement's annotation says that it counts as the worst.
+those, unless the placement's annotation makes it count as the worst.
 """
 
 from collections.abc import Iterator

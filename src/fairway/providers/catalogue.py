@@ -5,7 +5,7 @@ called as ``factory(options, context)`` and returns a Provider:
 
 - ``options`` is the content of ``--config FILE.yaml`` as plain Python values; an empty mapping without a file. The
   factory validates it and raises ``OptionsError`` with the path of the field, also for unknown keys.
-- ``context`` says where the provider runs. It is created inside the running event loop, with open clients.
+- ``context`` describes where the provider runs. It is created inside the running event loop, with open clients.
 - The factory only constructs. What needs the network happens in ``Provider.running`` and ``read``.
 - ``--interval`` overrides the provider's own interval afterwards.
 """

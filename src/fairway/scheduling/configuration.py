@@ -229,11 +229,11 @@ class Decoder:
         self._wrong_type(value, path, "a list")
         return []
 
-    def _text(self, value: object, path: Steps, default: str = "") -> str:
+    def _text(self, value: object, path: Steps) -> str:
         if isinstance(value, str) and value:
             return value
         self._wrong_type(value, path, "a non-empty text")
-        return default
+        return ""
 
     def _integer(self, value: object, path: Steps, default: int, *, low: int, high: int) -> int:
         if not isinstance(value, int) or isinstance(value, bool):

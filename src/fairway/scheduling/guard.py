@@ -2,7 +2,7 @@
 
 A guarded plugin has the extension points and forms of the plugin inside. Every call is watched, gets data that it
 cannot modify by accident, and has its result checked. A call that raises, returns nonsense, modifies its input or
-stalls raises FaultError, and the profile says what becomes of the cycle. A plugin that keeps failing is put in
+stalls raises FaultError, and the profile defines how the cycle continues. A plugin that keeps failing is put in
 quarantine. Built-in plugins have no guard and no overhead.
 
 A plugin without a whole-fleet form gets one from its guard: one guarded call for all hosts instead of one for each.

@@ -30,7 +30,6 @@ from fairway.scheduling.configuration import (
 )
 
 SCORE: Final = "Score"
-QUEUE_SORT: Final = "QueueSort"
 DEFAULT_WEIGHT: Final = 1
 SINGLE_POINTS: Final = ("queueSort", "prioritize")
 """Fields of points that one plugin answers."""

@@ -171,7 +171,7 @@ def add_to_field(world: World, key: Key, path: FieldPath, value: str | int) -> A
 
 
 def raise_field(world: World, key: Key, path: FieldPath, most: int) -> RaiseField | None:
-    """Return the edit at its bound; None if the field is there already. Raise FieldError."""
+    """Return the edit at its bound; None if the field has that value. Raise FieldError."""
     source = world.placements[key]
     held = field_of(source, path)
     old = 0 if held is None else held

@@ -13,9 +13,7 @@ COLOURS: Final = ("#2f6fb2", "#3a9a5b", "#c2503f", "#8a63b5", "#b8862b", "#4a9aa
 MOST_LABELS: Final = 30
 
 
-def bar_panels(
-    title: str, panels: Mapping[str, Mapping[str, float]], *, limit: float = 1.0, axis: str = ""
-) -> str:
+def bar_panels(title: str, panels: Mapping[str, Mapping[str, float]], *, limit: float = 1.0) -> str:
     """Draw one panel of bars for each series, all to the same scale, with a line at ``limit``."""
     highest = max([limit * 1.1, *(value for bars in panels.values() for value in bars.values())])
     height = TOP + PANEL * len(panels)
@@ -28,12 +26,12 @@ def bar_panels(
     for number, (name, bars) in enumerate(panels.items()):
         colour = COLOURS[number % len(COLOURS)]
         top = TOP + number * PANEL
-        parts += _panel(name, bars, top=top, highest=highest, limit=limit, axis=axis, colour=colour)
+        parts += _panel(name, bars, top=top, highest=highest, limit=limit, colour=colour)
     return "\n".join([*parts, "</svg>", ""])
 
 
 def _panel(
-    name: str, bars: Mapping[str, float], *, top: int, highest: float, limit: float, axis: str, colour: str
+    name: str, bars: Mapping[str, float], *, top: int, highest: float, limit: float, colour: str
 ) -> Sequence[str]:
     base, room = top + PANEL - BOTTOM, PANEL - BOTTOM - 24
     step = (WIDTH - LEFT - 20) / max(1, len(bars))
@@ -62,9 +60,4 @@ def _panel(
             f'<line x1="{LEFT}" x2="{WIDTH - 20}" y1="{y(value):.1f}" y2="{y(value):.1f}" stroke="#888"{dash}/>'
         )
         parts.append(f'<text x="{LEFT - 6}" y="{y(value) + 4:.1f}" text-anchor="end">{text}</text>')
-    if axis:
-        parts.append(
-            f'<text x="14" y="{base - room / 2:.0f}" text-anchor="middle" '
-            f'transform="rotate(-90 14 {base - room / 2:.0f})">{escape(axis)}</text>'
-        )
     return parts

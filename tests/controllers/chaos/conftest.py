@@ -1,4 +1,4 @@
-"""What these tests share. ``FAIRWAY_CHAOS`` and ``FAIRWAY_CHAOS_SEED`` are as for the chaos of hubs."""
+"""Fixtures. ``FAIRWAY_CHAOS`` and ``FAIRWAY_CHAOS_SEED`` are described in tests/chaos."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -25,7 +25,7 @@ QUICK = Backoff(base=0.01, cap=0.2)
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody waits for half a minute after the tenth failure, and nothing in memory is taken for eternal."""
+    """Shorten the longest back-off, and let caches expire."""
     defaults = Informer.__init__.__kwdefaults__
     assert defaults is not None
     monkeypatch.setitem(defaults, "backoff", QUICK)

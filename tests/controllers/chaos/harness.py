@@ -66,7 +66,7 @@ class Weather:
 class ChaosHarness:
     server: Server
     client: Client
-    """The administrator's, past the proxy."""
+    """The administrator's client, not through the proxy."""
     people: People
     proxy: Proxy
     manager: Manager
@@ -94,7 +94,7 @@ class ChaosHarness:
             raise AssertionError(told(found)) from None
 
     async def _ignorance(self) -> list[str]:
-        """What the controller believes of decisions and is not so."""
+        """Return cached decisions of the controller that differ from the hub."""
         controller = self.manager.placement
         assert controller is not None
         there = (await self.client.list(PLACEMENT_DECISIONS)).items
@@ -123,7 +123,7 @@ async def harness(
 
 
 async def until_over(at: ChaosHarness, stirring: "asyncio.Task[None]") -> None:
-    """Watches break now and then."""
+    """Break watches at random."""
     while not stirring.done():
         for _ in range(at.chance.randrange(5, 40)):
             await asyncio.sleep(POLL)

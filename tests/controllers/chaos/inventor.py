@@ -1,4 +1,4 @@
-"""Makes up clusters, sets, scores and placements: few names and values, so that things meet, and decided by a seed."""
+"""Creates random clusters, sets, scores and placements from a seed, with few names, so that they interact."""
 
 import random
 from collections.abc import Sequence

@@ -35,7 +35,7 @@ OFTEN: Final = {
     "cluster": 14, "score": 14, "cluster_score": 3, "cluster_set": 2, "binding": 2, "placement": 12, "remove": 6,
     "decision": 2, "meddle": 6, "unsettle": 2,
 }  # fmt: skip
-"""How often each is done, among all."""
+"""Weight of each change."""
 
 
 class People:
@@ -45,7 +45,7 @@ class People:
         self._client, self._chance, self._balance = client, chance, balance
 
     async def furnish(self) -> None:
-        """Namespaces, sets that are bound, and clusters."""
+        """Create namespaces, bound sets and clusters."""
         for name in (*NAMESPACES, *CLUSTERS):
             with suppress(AlreadyExists):
                 await self._client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": name}})
@@ -61,7 +61,7 @@ class People:
         return Inventor(self._chance, now=datetime.now(UTC), balance=self._balance, ages=SOON)
 
     async def stir(self, count: int) -> None:
-        """So many changes."""
+        """Make this number of changes."""
         for _ in range(count):
             (what,) = self._chance.choices(tuple(OFTEN), tuple(OFTEN.values()))
             with suppress(Conflict, NotFound, AlreadyExists):  # another client was faster
@@ -103,7 +103,7 @@ class People:
             await self._client.delete(resource, meta.name, namespace=meta.namespace or None)
 
     async def _meddle(self) -> None:
-        """With a decision the controller may have made."""
+        """Create one with a decision that the controller may have made."""
         found = await self._some(PLACEMENT_DECISIONS)
         if found is not None:
             await self.put(PLACEMENT_DECISIONS, self._inventor.externally_modified(found))
@@ -116,7 +116,7 @@ class People:
             await self._put_status(PLACEMENTS, structs.replace(found, status=status))
 
     async def put(self, resource: Resource[Any], thing: Any) -> None:
-        """Created, or replaced as a whole; but what has no status leaves that alone."""
+        """Create or replace the object; without a status, that is kept."""
         document = msgspec.to_builtins(thing)
         document.pop("status", None)
         meta = thing.metadata
@@ -138,7 +138,7 @@ class People:
             await self._put_status(resource, thing)
 
     async def _put_status(self, resource: Resource[Any], thing: Any) -> None:
-        """All of its fields, so that those that are not there any more go."""
+        """Replace all fields, so that missing ones are removed."""
         known = msgspec.to_builtins(thing.status)
         status = {name: known.get(name) for name in thing.status.__struct_fields__}
         if status.get("conditions", ...) is None:

@@ -1,8 +1,7 @@
-"""A proxy between controllers and a hub that can be told to misbehave, and keeps what was written through it.
+"""A faulty proxy between controllers and a hub, which records the writes.
 
-What hubs and networks do at their worst, one request at a time: answers that are wrong, late or never come, requests
-that are carried out though nobody learns of it, or carried out twice, watches that break or fall behind. Whoever uses
-it decides by ``fate`` what becomes of each request; nothing happens by itself.
+``fate`` decides each request: wrong, late or missing responses, requests that are carried out without a response or
+twice, and watches that break or fall behind.
 """
 
 import asyncio
@@ -23,7 +22,7 @@ from clients.talk import context
 from rigs.fake_server import status
 
 Kind = Literal["watch", "read", "write", "other"]
-"""``write`` is of placements and decisions; leases and events are ``other``."""
+"""``write`` is a write of placements or decisions; ``other`` of leases or events."""
 
 DROPPED: Final = ("content-length", "transfer-encoding", "connection", "content-encoding", "host")
 CHUNK: Final = 2**16
@@ -46,7 +45,7 @@ class Fate:
     """The fate of one request; by default it succeeds."""
 
     code: int = 0
-    """Answered by the proxy, and never seen by the hub."""
+    """The response of the proxy; the hub does not get the request."""
     reason: str = ""
     retry_after: str = ""
     lost: bool = False
@@ -54,9 +53,9 @@ class Fate:
     unheard: bool = False
     """The hub carries it out, and the connection breaks."""
     twice: bool = False
-    """The hub gets it once more, as from a network that repeats itself; the first answer counts."""
+    """The hub gets it twice; the first response is returned."""
     held: float = 0.0
-    """Seconds before the hub gets it. A watch is held back for so long once it has begun."""
+    """Seconds before the hub gets it. The events of a watch are delayed as long."""
     late: float = 0.0
     """Delay of the response in seconds."""
 
@@ -66,18 +65,18 @@ WELL: Final = Fate()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
-    """One that the hub has carried out."""
+    """A write that the hub carried out."""
 
     method: str
     namespace: str
     plural: str
     document: dict[str, Any]
-    """What the hub answered: the object as it is then."""
+    """The object in the response."""
 
 
 @dataclass(slots=True)
 class Counted:
-    """How often something was done to requests, to show that it was."""
+    """Number of faults by kind."""
 
     by_fate: dict[str, int] = field(default_factory=dict)
 
@@ -133,7 +132,7 @@ class Proxy:
             await asyncio.sleep(fate.held)
             return await self._pass_on(request, asked, fate)
         except (aiohttp.ClientError, ConnectionError):
-            # As if there were no proxy: the connection is what is broken.
+            # Break the connection, as without a proxy.
             if request.transport is not None:
                 request.transport.close()
             return web.Response()
@@ -223,7 +222,7 @@ def _kind_of(request: web.Request) -> Kind:
 
 @asynccontextmanager
 async def proxied(kubeconfig: Path) -> AsyncIterator[Proxy]:
-    """To the hub of the kubeconfig, with its rights."""
+    """Run a proxy to the hub of the kubeconfig, with its credentials."""
     server, tls, token = context(kubeconfig)
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     connector = Abrupt(ssl=tls, limit=0)

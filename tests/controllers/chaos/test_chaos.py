@@ -26,7 +26,7 @@ SURELY: Final = {
 
 
 def shown(seen: Mapping[str, int], length: int) -> bool:
-    """Otherwise nothing would have been shown."""
+    """Require that faults of all kinds happened."""
     if length > 1:
         return seen.keys() >= SURELY
     return len([name for name in seen if name.startswith("write")]) >= 3

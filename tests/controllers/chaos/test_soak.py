@@ -1,7 +1,6 @@
-"""For a long time, at random: whenever it is quiet, decisions are those that somebody would make who begins afresh.
+"""Random changes for a long time: whenever the controller is idle, decisions equal those of a fresh computation.
 
-Nothing goes wrong here but what people do, and a hub that is killed and comes back. What differs from chaos is how
-much is changed at a time: from a single thing, of which nobody may miss that it matters, to a lot at once.
+The only faults are changes by users and restarts of the hub. The size of a change varies from one object to many.
 """
 
 import random

@@ -1,4 +1,4 @@
-"""What is written about decisions was true at some moment, and nothing is written that was over already."""
+"""Every written decision was correct at some moment that is not before that of the previous write."""
 
 import asyncio
 import random
@@ -31,7 +31,7 @@ class Truths:
 
     @asynccontextmanager
     async def following(self, client: Client) -> AsyncIterator[None]:
-        """All that changes in the block is known at its end."""
+        """At the end of the block all changes in it are recorded."""
         listing = await client.list(MANAGED_CLUSTERS)
         for each in listing.items:
             self._see(each, gone=False)
@@ -62,7 +62,7 @@ class Truths:
 def stale(
     writes: Sequence[tuple[int, frozenset[str]]], truths: Sequence[tuple[int, frozenset[str]]]
 ) -> list[str]:
-    """Writes that are of no moment after the one that the write before was of. Both by version."""
+    """Return writes that match no moment since that of the previous write. Both are ordered by version."""
     found: list[str] = []
     at = 0
     known: frozenset[str] | None = None
@@ -108,7 +108,7 @@ async def test_controllers_write_nothing_from_stale_views(
         for name in PLACED:
             await at.people.put(PLACEMENTS, builders.placement(name, spec=spec))
         for number in count():
-            # A busy machine may see few states of so many; of the last of each round something is written in any case.
+            # On a busy machine few states are seen, but the last one of each round is always written.
             if number >= 4 * length and len({content for _, content in written(at, "p0-decision-1")}) > 5:
                 break
             async with truths.following(at.client):
@@ -135,7 +135,7 @@ async def newest(client: Client) -> int:
 
 
 def written(at: ChaosHarness, page: str) -> list[tuple[int, frozenset[str]]]:
-    """Version and clusters, for every time the clusters of a page were written."""
+    """Return version and clusters of every write of a page."""
     found = [
         (
             int(each.document["metadata"]["resourceVersion"]),

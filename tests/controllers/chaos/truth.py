@@ -1,7 +1,7 @@
-"""What is wrong with the decisions on a hub, by somebody who works them out from nothing but what the hub has.
+"""Find wrong decisions on a hub, by computing them from the objects on the hub.
 
-How often others chose a cluster wakes nobody, so a placement that looks at it may have been right when it was decided
-and is not to be decided anew: of such a placement only what must hold in any case is asked.
+A placement that uses Balance is not decided again when others choose a cluster, so for it only the rules that hold at
+any time are checked.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

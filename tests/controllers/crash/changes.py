@@ -32,7 +32,7 @@ Rooms = Sequence[str]
 class Change:
     name: str
     clusters: int
-    """So many at first, of which every other is on the left side."""
+    """Number of clusters at first; every other is on the left side."""
     spec: PlacementSpec | None
     """The first spec; None if the placement does not exist yet."""
     happen: Callable[[HubFleet, Rooms], Awaitable[None]]

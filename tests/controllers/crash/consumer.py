@@ -1,7 +1,6 @@
-"""Somebody who acts on decisions: reads the pages with a placement's label as one list, again after every change.
+"""A consumer of decisions, which reads all pages with a placement's label as one list after every change.
 
-A cluster that is on no page is one to remove everything from. So what counts is every state there ever was, not only
-the last one.
+It would remove its workloads from a cluster that is on no page, so every intermediate state counts.
 """
 
 import asyncio
@@ -16,18 +15,18 @@ from fairway.api.placement import PLACEMENT_LABEL
 from fairway.kube import PLACEMENT_DECISIONS, Client
 
 State = Counter[str]
-"""How often a cluster is named."""
+"""Number of pages by cluster."""
 Pages = dict[str, tuple[str, ...]]
 
 
 class Consumer:
-    """Of all placements of one name, by namespace."""
+    """All states of the placements of one name, by namespace."""
 
     def __init__(self, placement: str = "p") -> None:
         self._placement = placement
         self._pages: dict[str, Pages] = {}
         self._versions: dict[tuple[str, str], str] = {}
-        """Of all decisions there are, by namespace and name."""
+        """Decisions by namespace and name."""
         self._states: dict[str, list[State]] = {}
         self._news = asyncio.Event()
 
@@ -61,11 +60,11 @@ class Consumer:
         self._states.setdefault(meta.namespace, []).append(_union(pages))
 
     def begin(self) -> None:
-        """Forget what was: from here on it counts."""
+        """Forget the states until now."""
         self._states = {namespace: [_union(pages)] for namespace, pages in self._pages.items()}
 
     def states(self, namespace: str) -> Sequence[State]:
-        """The first is what there was at the beginning, which may be nothing."""
+        """The first is the initial state, which may be empty."""
         return self._states.get(namespace, [State()])
 
     async def caught_up(self, client: Client) -> None:

@@ -1,11 +1,8 @@
-"""A controller that is killed between two of its writes: it kills itself, with the signal that nobody can catch.
+"""A controller that kills itself between two of its writes.
 
-One life is enough for every pair of writes of a change: it has a placement for each, in a namespace of its own, and
-stops each of them at another write: from then on nothing is written for it. When nothing is left to do but what is
-stopped, the process ends.
-
-What it was about to write is in its report, one line of JSON for each placement; a line ``written`` tells how many
-writes a placement took that was not stopped.
+One process serves every pair of writes of a change: it has a placement for each, in its own namespace, and stops each
+at another write. When only stopped placements are left, it kills itself. It reports the write at which each placement
+was stopped as a line of JSON; a line ``written`` has the number of writes of a placement that was not stopped.
 """
 
 import asyncio
@@ -45,13 +42,13 @@ _OURS: Final = re.compile(r"/namespaces/([^/]+)/(?:placements|placementdecisions
 
 class When(StrEnum):
     BEFORE = "before"
-    """The write is not sent."""
+    """Before the write is sent."""
     AFTER = "after"
-    """The hub has done it, and its answer never arrives."""
+    """After the hub did it, before the response."""
 
 
 class Cut(msgspec.Struct, frozen=True, kw_only=True):
-    """``write`` counts from 1; 0 for one that is left in peace."""
+    """``write`` counts from 1; 0 stops none."""
 
     write: int
     when: When = When.BEFORE

@@ -1,4 +1,4 @@
-"""What decisions should be, worked out from nothing but clusters, sets, scores and placements."""
+"""Expected decisions, computed only from clusters, sets, scores and placements."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -41,11 +41,11 @@ class Answer:
     selected: int
     groups: tuple[DecisionGroupStatus, ...]
     conditions: tuple[tuple[str, str, str], ...]
-    """Status, reason and message of both."""
+    """Status, reason and message of both conditions."""
 
 
 async def computed(client: Client, namespaces: Iterable[str]) -> dict[str, Answer]:
-    """Of the placement ``p`` in each. Nothing of it may depend on what was decided before."""
+    """Return those of the placement ``p`` in each namespace. They may not depend on earlier decisions."""
     objects = [each for resource in _CAUSES for each in (await client.list(resource)).items]
     world = World(objects)
     found: dict[str, Answer] = {}
@@ -61,7 +61,7 @@ async def computed(client: Client, namespaces: Iterable[str]) -> dict[str, Answe
 
 
 async def written(client: Client, namespaces: Iterable[str]) -> dict[str, Answer]:
-    """The same as it is on the hub."""
+    """Return the state on the hub."""
     decisions = (await client.list(PLACEMENT_DECISIONS)).items
     placements = {each.metadata.namespace: each for each in (await client.list(PLACEMENTS)).items}
     found: dict[str, Answer] = {}

@@ -1,7 +1,7 @@
-"""A controller is killed between any two of its writes, and the next one goes on: nothing is lost, doubled or empty.
+"""After a controller is killed between any two of its writes, the next one loses, repeats and empties nothing.
 
-Every change is stopped at each of its writes: once before the write is sent, once when the hub has done it and nobody
-knows. What was about to be sent is sent in the end, as if it had been on its way all the time.
+Every change is stopped at each of its writes: before the write is sent, and after the hub did it. The unsent write
+is sent at the end, as by a slow network.
 """
 
 import asyncio
@@ -169,7 +169,7 @@ async def test_decisions_converge_after_a_kill_between_any_two_writes(
         await right(fleet, rooms, change.after)
         await checked(client, consumer, rooms)
         late = {line.path: await sent_late(client, line) for line in stopped.values()}
-        # A late write of the score time is still true.
+        # A late write of the score time is still valid.
         done = [path for path, answer in late.items() if answer == DONE]
         assert not [path for path in done if "/placementdecisions" in path]
         await fleet.settled(manager)
@@ -180,7 +180,7 @@ async def test_decisions_converge_after_a_kill_between_any_two_writes(
 async def test_decisions_converge_when_each_process_writes_once(
     start: Start, live: Life, fleet: HubFleet, client: Client, consumer: Consumer
 ) -> None:
-    """Each does one write and dies, the next one has to make something of it. They get there all the same."""
+    """Each process does one write and dies, and the next one continues."""
     await CHANGES[0].people(fleet)
     rooms = await rooms_of(fleet, 4)
     before = {
@@ -218,8 +218,8 @@ async def test_decisions_converge_when_each_process_writes_once(
 async def test_outdated_late_write_of_a_killed_process_is_corrected(
     start: Start, live: Life, fleet: HubFleet, client: Client, consumer: Consumer
 ) -> None:
-    """A cluster came and the controller died when it was about to say so; the cluster went. Nothing was written since,
-    so the hub has no reason to refuse what comes late: the next controller takes it back."""
+    """A cluster is added, the controller dies before it writes that, and the cluster is deleted. The hub accepts the
+    late write, because nothing was written since; the next controller reverts it."""
     words = [word(number) for number in range(3)]
     await fleet.clusters(*words)
     (room,) = await rooms_of(fleet, 1)

@@ -19,7 +19,7 @@ RESOURCES = {(each.group, each.plural): each for each in builtin.resources()}
 
 
 def field(name: str, *path: str) -> Node:
-    found = builtin.node(name)
+    found = builtin.type_of(name).node
     for part in path:
         child = found.items if part == "[]" else found.child(part)
         assert child is not None, part
@@ -77,9 +77,9 @@ def test_lists_and_maps_merge_as_the_reference_says() -> None:
 def test_field_options_override_the_type() -> None:
     strategy = field("io.k8s.api.apps.v1.DeploymentSpec", "strategy")
     assert strategy.strategies == ("retainKeys",)
-    assert strategy.properties is builtin.node("io.k8s.api.apps.v1.DeploymentStrategy").properties
+    assert strategy.properties is builtin.type_of("io.k8s.api.apps.v1.DeploymentStrategy").node.properties
     claim = field(f"{CORE}.PersistentVolumeSpec", "claimRef")
-    assert (claim.map_type, builtin.node(f"{CORE}.ObjectReference").map_type) == (GRANULAR, ATOMIC)
+    assert (claim.map_type, builtin.type_of(f"{CORE}.ObjectReference").node.map_type) == (GRANULAR, ATOMIC)
 
 
 def test_fields_of_embedded_types_lie_flat() -> None:
@@ -87,20 +87,22 @@ def test_fields_of_embedded_types_lie_flat() -> None:
     assert "configMap" in volume.node.properties
     assert "configMap" not in {each.name for each in volume.numbers.values()}
     assert list(volume.fields)[:2] == ["name", "hostPath"]
-    assert "command" in builtin.node(f"{CORE}.EphemeralContainer").properties
+    assert "command" in builtin.type_of(f"{CORE}.EphemeralContainer").node.properties
 
 
 def test_recursive_builtin_schema_is_cyclic() -> None:
-    schema = builtin.node("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps")
+    schema = builtin.type_of("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps").node
     assert schema.properties["properties"].additional is schema
     assert schema.properties["not"] is schema
 
 
 def test_list_types_of_builtin_kinds_are_derived() -> None:
-    pods = builtin.node(f"{CORE}.PodList")
+    pods = builtin.type_of(f"{CORE}.PodList").node
     assert pods.required == ("items",)
-    assert pods.properties["items"].items is builtin.node(f"{CORE}.Pod")
-    assert pods.properties["metadata"] is builtin.node("io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta")
+    assert pods.properties["items"].items is builtin.type_of(f"{CORE}.Pod").node
+    assert (
+        pods.properties["metadata"] is builtin.type_of("io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta").node
+    )
     assert builtin.type_of(f"{CORE}.PodList") is builtin.type_of(f"{CORE}.PodList")
     assert builtin.kind("apps", "v1", "DeploymentList").group == "apps"
 
@@ -119,7 +121,7 @@ def test_list_types_of_builtin_kinds_are_derived() -> None:
 )
 def test_unknown_builtin_type_raises_key_error(name: str) -> None:
     with pytest.raises(KeyError):
-        builtin.node(name)
+        builtin.type_of(name)
 
 
 def test_builtin_kinds_are_found_by_group() -> None:

@@ -91,4 +91,4 @@ def test_idle_flows_are_removed() -> None:
         name = f"user-{number}"
         queue.put(name, name)
         serve(queue, {name: 0.001})
-    assert queue.flow_count <= 2 * FLOWS
+    assert len(queue._flows) <= 2 * FLOWS

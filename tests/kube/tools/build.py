@@ -1,9 +1,7 @@
-"""The programs that tests of the tier `kube` start: kube-apiserver, etcd, kubectl, kube-controller-manager, kwok and
-kube-scheduler.
+"""Build kube-apiserver, etcd, kubectl, kube-controller-manager, kwok and kube-scheduler for the tier `kube`.
 
-They are built from source by the Go modules next to this file, because a module proxy is all that a test machine
-needs for that, and every byte of the source is pinned by go.sum. Finished programs lie outside the checkout, in a
-folder whose name says what they were built from; it appears by one rename, so whoever finds it finds all of it.
+The Go modules next to this file build them from source, which needs only a module proxy; go.sum pins the source. The
+programs are in a folder outside the checkout, named by a hash of the recipe, which is renamed when it is complete.
 
     python tests/kube/tools/build.py      # builds what is missing; the last line is the folder of the programs
 """
@@ -51,11 +49,11 @@ class Program:
     name: str
     package: str
     folder: str
-    """Of the Go module here that requires the package."""
+    """Folder of the Go module that requires the package."""
     module: str
-    """Whose version is the program's."""
+    """The module whose version is that of the program."""
     stamped: str = ""
-    """Go package whose version variables the linker sets; what is not set shows as v0.0.0."""
+    """Go package whose version variables the linker sets; unset ones are v0.0.0."""
 
     def version(self, *, modules: Path) -> str:
         file = modules / self.folder / "go.mod"
@@ -65,7 +63,7 @@ class Program:
         return found[1]
 
     def arguments(self, *, modules: Path) -> list[str]:
-        """Of `go build`, but for where to."""
+        """Arguments of `go build`, without the output."""
         linker = ["-s", "-w"]
         if self.stamped:
             version = self.version(modules=modules)
@@ -87,7 +85,7 @@ class Extra:
 KUBERNETES = "k8s.io/kubernetes"
 KWOK = "sigs.k8s.io/kwok"
 ETCD = "go.etcd.io/etcd/server/v3"
-# The smallest first: a machine that can't build at all says so soon.
+# The smallest first: a machine that can't build fails early.
 PROGRAMS = (
     Program("etcd", ETCD, "etcd", ETCD),
     *(
@@ -104,7 +102,7 @@ SCHEDULER = Program(
     KUBERNETES,
     "k8s.io/component-base/version",
 )
-# kwok does nothing without stages. The last lets a deleted pod go, for which a kubelet's word is needed elsewhere.
+# kwok does nothing without stages. The last one removes deleted pods, as a kubelet does.
 EXTRAS = tuple(
     Extra("kwok", KWOK, f"kustomize/stage/{path}.yaml")
     for path in ("node/fast/node-initialize", "pod/fast/pod-ready", "pod/fast/pod-delete")
@@ -113,7 +111,7 @@ SETTINGS = {"CGO_ENABLED": "0", "GOFLAGS": "", "GOWORK": "off"}
 
 
 def stamp(*, modules: Path = HERE) -> str:
-    """What the programs are built from, and how: another stamp, another folder."""
+    """A hash of sources and arguments; another one is another folder."""
     recipe = {
         "programs": {program.name: program.arguments(modules=modules) for program in PROGRAMS},
         "extras": [extra.path for extra in EXTRAS],
@@ -147,7 +145,7 @@ def locked(file: Path) -> Iterator[None]:
 
 
 def say(line: str) -> None:
-    # What is printed to standard output is for whoever wants the folder.
+    # Standard output has only the folder, for callers.
     print(f"==> {line}", file=sys.stderr, flush=True)
 
 
@@ -164,7 +162,7 @@ class Go:
 
     def run(self, *arguments: str, folder: str, why: str) -> str:
         command = [self.path, *arguments]
-        # Tests of others, and whoever sits at the machine, come first.
+        # Leave the processor to other programs.
         nice = shutil.which("nice", path=self.environ.get("PATH"))
         run = subprocess.run(
             [nice, *command] if nice else command,
@@ -182,7 +180,7 @@ class Go:
 
 
 def build(*, modules: Path = HERE, environ: Mapping[str, str] = os.environ) -> Path:
-    """The folder of the finished programs, built if need be."""
+    """Return the folder of the programs, and build it if it is missing."""
     root, name = cache(environ), stamp(modules=modules)
     found = built(modules=modules, environ=environ)
     if found is not None and (found / SCHEDULER.name).exists():
@@ -200,7 +198,7 @@ def build(*, modules: Path = HERE, environ: Mapping[str, str] = os.environ) -> P
             add_scheduler(go, found)
             point(root, name)
             return found
-        # Of a name of its own: the compiler of a killed build may still be writing into another.
+        # A unique name: the compiler of a killed build may still write to another folder.
         unfinished = Path(tempfile.mkdtemp(dir=root, prefix=f"{name}.", suffix=UNFINISHED))
         unfinished.chmod(0o755)
         (unfinished / "bin").mkdir()

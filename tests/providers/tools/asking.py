@@ -1,4 +1,4 @@
-"""Short ways to have a provider read."""
+"""Short functions that make a provider read."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager

@@ -20,10 +20,9 @@ PASSED_ON = frozenset({"Content-Type", "Authorization", "X-Scope-Orgid"})
 
 
 class Steady(Exporter):
-    """Every sample has its time, so that a scrape which fails takes nothing away.
+    """Expose samples with timestamps, so that a failed scrape on a stalled machine does not make series stale.
 
-    A machine that stalls for longer than a scrape may take would otherwise make all there is unknown until the next.
-    What was dropped is told a few times more without: only of that does Prometheus know when it is gone.
+    A dropped series is exposed a few more times without one: only for such does Prometheus notice the end.
     """
 
     LAST_TIMES = 3
@@ -54,7 +53,7 @@ class Steady(Exporter):
 
 @dataclass(frozen=True, slots=True)
 class Monitoring:
-    """Shared by the session: use metric names of your own."""
+    """Shared by the session: use unique metric names."""
 
     server: PrometheusServer
     exporter: Exporter
@@ -86,7 +85,7 @@ async def _monitored(program: Path, folder: Path) -> AsyncIterator[Monitoring]:
 
 
 Behaviour = Callable[[web.Request], Awaitable[web.StreamResponse | None]]
-"""An answer of the proxy's own, or None to pass the request on."""
+"""Returns a response, or None to forward the request."""
 
 
 class Proxy:
@@ -96,7 +95,7 @@ class Proxy:
         self.upstream = upstream
         self.behaviour: Behaviour | None = None
         self.rewrite: Callable[[bytes], bytes] | None = None
-        """What becomes of an answer of the server."""
+        """Changes a response of the server."""
         self.requests: list[web.Request] = []
         self.url = ""
         self.released = asyncio.Event()
@@ -133,7 +132,7 @@ class Proxy:
                 self.released.set()
 
     async def hang(self, _: web.Request) -> web.StreamResponse | None:
-        """No answer before the end of the test."""
+        """Do not respond before the end of the test."""
         await self.released.wait()
         return None
 

@@ -1,9 +1,6 @@
-"""The Prometheus server that tests start: the one of this machine, or Debian's package unpacked into a cache.
+"""Find the Prometheus server of this machine, or unpack Debian's package into a cache, which needs no privileges.
 
-Unpacking needs no rights on the machine. The folder in the cache is named for the version it holds and appears by one
-rename, so whoever finds it finds all of it.
-
-    python tests/providers/tools/prometheus.py      # fetches it if it is missing; the last line is the program
+python tests/providers/tools/prometheus.py      # prints the path of the program in the last line
 """
 
 import os

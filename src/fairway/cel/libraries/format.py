@@ -16,7 +16,7 @@ from fairway.cel.values import NONE, Optional
 
 FORMAT_TYPE = struct("kubernetes.NamedFormat")
 
-TOO_LONG: Final = "must be no more than {} {}"
+TOO_LONG: Final = "must be no more than {} bytes"
 _ENDS: Final = "must start and end with an alphanumeric character"
 BAD_LABEL: Final = (
     f"a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and {_ENDS}"
@@ -75,8 +75,8 @@ def _bytes(text: str) -> int:
     return len(text.encode("utf-8", "surrogateescape"))
 
 
-def _too_long(text: str, limit: int, unit: str = "bytes") -> list[str]:
-    return [TOO_LONG.format(limit, unit)] if _bytes(text) > limit else []
+def _too_long(text: str, limit: int) -> list[str]:
+    return [TOO_LONG.format(limit)] if _bytes(text) > limit else []
 
 
 def _mask(name: str) -> str:

@@ -35,7 +35,7 @@ from fairway.kube.resource import Key
 from fairway.providers.addon import Plan
 
 SETTLE_SECONDS: Final = 2.0
-"""Time for the placement controller to decide a changed Placement anew."""
+"""Time for the placement controller to decide a changed Placement again."""
 PROGRESSING: Final = "Progressing"
 
 NOT_DECIDED: Final = "not decided yet: is `fairway run`, or OCM's placement controller, running on the hub?"

@@ -126,7 +126,7 @@ def talk(hub: HubChoice, work: "Callable[[Client], Awaitable[_Result]]") -> _Res
 
 @contextmanager
 def hub_errors(hub: HubChoice, connection: "Connection") -> Iterator[None]:
-    """Raise KubeErrors as HubErrors with a message that says what to do."""
+    """Raise KubeErrors as HubErrors with a message that names the remedy."""
     from fairway.cli.client.messages import explain_error
     from fairway.kube import KubeError
 

@@ -31,7 +31,7 @@ def recorded(world: World, key: Key) -> list[str] | None:
 
 
 def reported(world: World, key: Key) -> str:
-    """Return why the controller keeps an earlier decision, as the placement's status says it; empty if it does not."""
+    """Return why the controller keeps an earlier decision, from the placement's status; empty if it does not."""
     found = find_condition(world.placements[key].status.conditions, SATISFIED)
     return found.message if found is not None and found.status == FALSE else ""
 

@@ -1,4 +1,4 @@
-"""Tell objects of OCM's and Fairway's kinds from objects of other APIs and from misspelt kinds.
+"""Distinguish objects of OCM's and Fairway's kinds from objects of other APIs and from misspelt kinds.
 
 Files for a hub contain objects of many APIs, which are ignored. A misspelt kind or version is an error, because
 ignoring such an object would go unnoticed.

@@ -103,10 +103,6 @@ class LoadedObjects:
         """Return all objects of one type."""
         return [loaded.object for loaded in self.objects if isinstance(loaded.object, kind)]
 
-    def origin(self, wanted: object) -> Origin | None:
-        """Return the place of this object."""
-        return next((loaded.origin for loaded in self.objects if loaded.object is wanted), None)
-
 
 def load(
     paths: Sequence[str], *, max_file_size: int = sources.DEFAULT_MAX_BYTES, expressions: bool = False

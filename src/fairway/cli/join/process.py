@@ -117,7 +117,7 @@ async def _serve(
 ) -> None:
     with signals.listening() as stop:
         work = _work(settings, state, bootstrap=bootstrap, cluster=cluster)
-        await signals.until(stop, work, on_stop=lambda: tell(STOPPING.format(name=settings.name)))
+        await signals.until(stop, work, on_stop=lambda: report(STOPPING.format(name=settings.name)))
 
 
 async def _work(
@@ -133,7 +133,7 @@ async def _work(
         )
         async with Client(state.connection()) as hub:
             try:
-                await Klusterlet(hub, managed, state, options=options, notify=tell).run()
+                await Klusterlet(hub, managed, state, options=options, notify=report).run()
             except KubeError as error:
                 raise BadInputError(hub_message(error, hub.connection)) from error
 
@@ -152,7 +152,7 @@ async def _wait_for_cluster(managed: Client, settings: Settings, *, retry: bool)
             if not retry or not error.retryable:
                 raise BadInputError(message) from error
             if attempt == 0:
-                tell(UNREACHABLE.format(why=message, name=settings.name))
+                report(UNREACHABLE.format(why=message, name=settings.name))
         except msgspec.MsgspecError as error:
             raise BadInputError(cluster_message(error, managed.connection)) from error
         except TimeoutError:
@@ -166,9 +166,9 @@ async def _prepare_cluster(managed: Client, settings: Settings) -> None:
 
     answer = await managed.request("GET", "/version")
     version = msgspec.json.decode(answer.body, type=dict[str, str]).get("gitVersion", "")
-    tell(REACHED.format(name=settings.name, server=managed.connection.server, version=version))
+    report(REACHED.format(name=settings.name, server=managed.connection.server, version=version))
     for kind in await install(managed, name=settings.name):
-        tell(PREPARED.format(kind=kind))
+        report(PREPARED.format(kind=kind))
 
 
 async def _identify(
@@ -183,9 +183,9 @@ async def _identify(
         and certificate.is_for(wanted.subject)
     ):
         if bootstrap is None or not await _is_removed(bootstrap, state):
-            tell(RESUMED.format(user=certificate.subject.user, ends=format_time(certificate.ends)))
+            report(RESUMED.format(user=certificate.subject.user, ends=format_time(certificate.ends)))
             return
-        tell(FORGOTTEN.format(name=settings.name))
+        report(FORGOTTEN.format(name=settings.name))
     if bootstrap is None:
         raise BadInputError(_no_identity(settings, certificate))
     introduction = ClusterRegistration(
@@ -197,9 +197,9 @@ async def _identify(
     async with Client(bootstrap) as introducing:
         try:
             await register(
-                introducing, introduction, state, notify=tell, seconds=settings.certificate_seconds
+                introducing, introduction, state, notify=report, seconds=settings.certificate_seconds
             )
-            await wait_for_acceptance(introducing, settings.name, notify=tell)
+            await wait_for_acceptance(introducing, settings.name, notify=report)
         except KubeError as error:
             raise BadInputError(hub_message(error, bootstrap, joining=True)) from error
 
@@ -207,7 +207,7 @@ async def _identify(
 async def _is_removed(bootstrap: Connection, state: State) -> bool:
     """Whether the cluster was removed from the hub while this process did not run.
 
-    With its own identity a cluster cannot tell removal from missing acceptance; a valid bootstrap identity can.
+    With its own identity a cluster cannot distinguish removal from missing acceptance; a valid bootstrap identity can.
     """
     state.move(bootstrap)
     try:
@@ -227,7 +227,7 @@ def _no_identity(settings: Settings, certificate: Certificate | None) -> str:
     return RUN_OUT.format(name=settings.name, folder=settings.folder, ends=ends, now=now)
 
 
-def tell(text: str) -> None:
+def report(text: str) -> None:
     """Print a line of progress immediately."""
     say(text)
     sys.stdout.flush()

@@ -76,7 +76,7 @@ MOST_TIMELINES: Final = 5
 
 
 def stories(objects: list[Any]) -> "list[Story]":
-    """Return all migrations, the newest first: those with a record, and those that only events tell about."""
+    """Return all migrations, the newest first: those with a record, and those that only events mention."""
     from fairway.api.event import CoreEvent
     from fairway.fleet.instant import to_micros
     from fairway.machines.machine import VIRTUAL_MACHINE

@@ -36,7 +36,7 @@ MACHINES: Final[tuple[Resource[Any], ...]] = (NODES, PODS, *OPTIONAL)
 SCHEDULING: Final[tuple[Resource[Any], ...]] = (*MACHINES, NAMESPACES, CLAIMS, VOLUMES, BUDGETS)
 """What decides where a pod may run."""
 STORIES: Final[tuple[Resource[Any], ...]] = (*MACHINES, CORE_EVENTS)
-"""What tells about migrations, present and past."""
+"""Objects that describe migrations, present and past."""
 
 NO_NODES: Final = "no Node in the input; name a file with nodes with -f"
 NO_NODES_ON_HUB: Final = "hub {server} has no Node"

@@ -86,5 +86,5 @@ def demo_steps(fairway: str, *, hosting: bool) -> tuple[str, ...]:
 
 
 def machine_steps(fairway: str) -> tuple[str, ...]:
-    """Watch nodes and virtual machines, and look at their migrations."""
+    """Watch nodes and virtual machines, and show their migrations."""
     return (f"{fairway} machines top", f"{fairway} machines migrations", "kubectl get vm,pods -A -o wide")

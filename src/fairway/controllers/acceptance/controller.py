@@ -70,10 +70,8 @@ class AcceptanceController(Reconciler):
     _namespaces: Informer[Namespace]
     _renewals: RenewalApprover
 
-    def __init__(
-        self, client: Client, *, meters: Meters, workers: int = 4, clock: Clock = SYSTEM_CLOCK
-    ) -> None:
-        super().__init__(client, meters=meters, workers=workers, clock=clock)
+    def __init__(self, client: Client, *, meters: Meters, clock: Clock = SYSTEM_CLOCK) -> None:
+        super().__init__(client, meters=meters, clock=clock)
         self._permissions: dict[Resource[Any], Informer[Any]] = {}
         self._writer = FencedWriter(client, meters=meters, controller=self.name)
         self._orphaned_works = OrphanedWorks(client, self._writer)
@@ -176,7 +174,7 @@ class AcceptanceController(Reconciler):
 
     async def _share(self, grant: Grant, leadership: Leadership) -> None:
         accepted = any(each.spec.hubAcceptsClient for each in self._clusters.store.values())
-        if accepted and not self._is_there(grant):
+        if accepted and not self._exists(grant):
             async with leadership.batch():
                 await self._writer.apply(CLUSTER_ROLES, grant.body(), leadership=leadership)
 
@@ -245,20 +243,20 @@ class AcceptanceController(Reconciler):
     async def _provide(self, cluster: ManagedCluster, leadership: Leadership) -> bool:
         """Whether all objects exist; if not, the watch events of the writes requeue the cluster."""
         name = cluster.metadata.name
-        shared = [grant for grant in grants.COMMON.values() if not self._is_there(grant)]
+        shared = [grant for grant in grants.COMMON.values() if not self._exists(grant)]
         for grant in shared:
             self.queue.add((ROLE, grant.wanted.metadata.name))
         if self._namespaces.get(name) is None:
             await self._found(name, leadership)
             return False
         role = grants.role(cluster)
-        if not self._is_there(role):
+        if not self._exists(role):
             async with leadership.batch():
                 await self._writer.apply(CLUSTER_ROLES, role.body(), leadership=leadership)
             return False
         if any(self._seen(grant) is None for grant in shared):
             return False
-        missing = [grant for grant in grants.bindings(cluster) if not self._is_there(grant)]
+        missing = [grant for grant in grants.bindings(cluster) if not self._exists(grant)]
         if missing:
             async with leadership.batch():
                 for grant in missing:
@@ -307,7 +305,7 @@ class AcceptanceController(Reconciler):
                 if _cluster_of(resource, seen) == name:
                     yield resource, seen
 
-    def _is_there(self, grant: Grant) -> bool:
+    def _exists(self, grant: Grant) -> bool:
         seen = self._seen(grant)
         return seen is not None and grant.met_by(seen)
 

@@ -55,10 +55,10 @@ class OrphanedWorks:
         except NotFound:
             return True  # the hub does not serve ManifestWorks
         held = [each for each in works if MANIFEST_WORK_FINALIZER in each.metadata.finalizers]
-        results = [await self._let_go(each, leadership) for each in held]
+        results = [await self._remove_finalizer(each, leadership) for each in held]
         return all(results)
 
-    async def _let_go(self, work: ManifestWork, leadership: Leadership) -> bool:
+    async def _remove_finalizer(self, work: ManifestWork, leadership: Leadership) -> bool:
         meta = work.metadata
         if meta.deletionTimestamp is None:
             return False  # the hub deletes the objects of the namespace one after the other

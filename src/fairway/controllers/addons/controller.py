@@ -63,11 +63,10 @@ class AddOnController(Reconciler):
         client: Client,
         *,
         meters: Meters,
-        workers: int = 4,
         ocm_namespace: str = ocm_detection.NAMESPACE,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        super().__init__(client, meters=meters, workers=workers, clock=clock)
+        super().__init__(client, meters=meters, clock=clock)
         self._ocm_namespace = ocm_namespace
         self._writer = FencedWriter(client, meters=meters, controller=self.name)
         self._aside = False
@@ -182,7 +181,7 @@ class AddOnController(Reconciler):
         for change in batch.changes:
             key = getattr(change, "object", None)
             if key is not None:
-                self._chosen_anew((key.metadata.namespace, key.metadata.name), ())
+                self._requeue_selected((key.metadata.namespace, key.metadata.name), ())
 
     def _decisions_changed(self, batch: Batch[Any]) -> None:
         anew: dict[Key, set[str]] = {}
@@ -190,9 +189,9 @@ class AddOnController(Reconciler):
             clusters = {decision.clusterName for decision in each.status.decisions}
             anew.setdefault(placement_of(each), set()).symmetric_difference_update(clusters)
         for placement, clusters in anew.items():
-            self._chosen_anew(placement, clusters)
+            self._requeue_selected(placement, clusters)
 
-    def _chosen_anew(self, placement: Key, clusters: Any) -> None:
+    def _requeue_selected(self, placement: Key, clusters: Any) -> None:
         for offer in self._index.offers_by(placement):
             self.queue.add((OFFER, offer.metadata.name))
             for cluster in clusters:

@@ -35,7 +35,7 @@ class AddOnApprover:
         whose = None if request is None else add_on_of(request)
         if request is None or whose is None or request.decided:
             return
-        if self._is_somebody_elses(whose[1]):
+        if self._is_of_another_manager(whose[1]):
             return
         if reason := self._fault(request, *whose):
             self._throttle.log(
@@ -45,7 +45,7 @@ class AddOnApprover:
         message = MESSAGE.format(cluster=whose[0], add_on=whose[1])
         await approve(self._writer, request, message=message, leadership=leadership)
 
-    def _is_somebody_elses(self, add_on: str) -> bool:
+    def _is_of_another_manager(self, add_on: str) -> bool:
         """Requests of an add-on with its own controller are left to that controller."""
         offer = self._index.offers.get(add_on)
         if offer is None:

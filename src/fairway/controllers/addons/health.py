@@ -74,7 +74,7 @@ def _failures(work: ManifestWork) -> str:
 
 
 def _probed(manifest: Manifest) -> ResourceIdentifier | None:
-    """A Deployment with zero replicas says nothing about health."""
+    """A Deployment with zero replicas is no evidence of health."""
     identifier = works.identifier_of(manifest)
     if identifier is None or identifier.group != "apps":
         return None

@@ -4,8 +4,8 @@ A work waits until the cluster's agent has removed the applied objects. After th
 access, so the work and its namespace would stay forever and no cluster of this name could join. The applied objects
 stay on the cluster until it leaves or joins again.
 
-Works of users keep their finalizer, and the log says how to remove it. Works in a namespace that is being deleted are
-handled by the acceptance controller.
+Works of users keep their finalizer, and the log explains how to remove it. Works in a namespace that is being deleted
+are handled by the acceptance controller.
 """
 
 import logging
@@ -79,9 +79,9 @@ class OrphanedAddOnWorks:
         for name in (names.deploy_work(add_on), names.pre_delete_work(add_on)):
             work = self._index.work(cluster, name)
             if work is not None and is_held(work) and _is_add_ons(work):
-                await self._let_go(work.metadata, leadership)
+                await self._remove_finalizer(work.metadata, leadership)
 
-    async def _let_go(self, meta: ObjectMeta, leadership: Leadership) -> None:
+    async def _remove_finalizer(self, meta: ObjectMeta, leadership: Leadership) -> None:
         kept = [each for each in meta.finalizers if each != MANIFEST_WORK_FINALIZER]
         async with leadership.batch():
             try:

@@ -1,7 +1,7 @@
 """Set a cluster's availability from its Lease, and the taints that follow from it.
 
 Nothing is scanned. A renewal only records a time; the cluster's timer keeps running, and when it fires it is set again
-for the rest of the last renewal. So of thousands of clusters that renew every minute, each is looked at once in five
+for the rest of the last renewal. So of thousands of clusters that renew every minute, each is checked once in five
 minutes. A silent cluster has no timer: its agent sets the condition when it is available again, which is a change of
 the cluster.
 
@@ -80,10 +80,9 @@ class AvailabilityController(Reconciler):
         meters: Meters,
         grace: float = GRACE,
         taints: bool = True,
-        workers: int = 4,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        super().__init__(client, meters=meters, workers=workers, clock=clock)
+        super().__init__(client, meters=meters, clock=clock)
         self._grace, self._taints = grace, taints
         self._heartbeats = Heartbeats()
         self._blind = -math.inf

@@ -3,7 +3,7 @@
     original scores ──▶ plan (no I/O: which copies should exist) ──▶ controller writes the difference
 
 The bridge labels its copies and never reads them (``origin``), so it cannot feed on its own output. ``value_ranges``
-keeps each calculator's smallest and largest value, for scaling; ``options`` says which scores are copied.
+keeps each calculator's smallest and largest value, for scaling; ``options`` selects the scores to copy.
 """
 
 from fairway.controllers.bridge.controller import BridgeController

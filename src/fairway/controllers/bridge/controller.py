@@ -59,10 +59,9 @@ class BridgeController(Reconciler):
         *,
         meters: Meters,
         options: BridgeOptions | None = None,
-        workers: int = 4,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        super().__init__(client, meters=meters, workers=workers, clock=clock)
+        super().__init__(client, meters=meters, clock=clock)
         self.options = options or BridgeOptions()
         self._add_ons: defaultdict[str, dict[str, AddOnPlacementScore]] = defaultdict(dict)
         self._calculated: defaultdict[str, dict[str, ManagedClusterScore]] = defaultdict(dict)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 
 class ValueRanges(Mapping[str, tuple[int, int]]):
-    """By calculator. A change costs a look at all values only if it is one of the ends that changed."""
+    """By calculator. A change scans all values only if the smallest or largest one changed."""
 
     def __init__(self) -> None:
         self._values: defaultdict[str, dict[str, int]] = defaultdict(dict)

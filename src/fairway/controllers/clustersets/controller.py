@@ -48,15 +48,9 @@ class ClusterSetController(Reconciler):
     _bindings: Informer[ManagedClusterSetBinding]
 
     def __init__(
-        self,
-        client: Client,
-        *,
-        meters: Meters,
-        default_label: bool = True,
-        workers: int = 4,
-        clock: Clock = SYSTEM_CLOCK,
+        self, client: Client, *, meters: Meters, default_label: bool = True, clock: Clock = SYSTEM_CLOCK
     ) -> None:
-        super().__init__(client, meters=meters, workers=workers, clock=clock)
+        super().__init__(client, meters=meters, clock=clock)
         self._default_label = default_label
         self._membership = Membership()
         self._bindings_to: defaultdict[str, set[Key]] = defaultdict(set)
@@ -85,7 +79,7 @@ class ClusterSetController(Reconciler):
         elif place:
             await self._bind(name, place, leadership)
         else:
-            await self._tell(name, leadership)
+            await self._write_status(name, leadership)
 
     def _clusters_changed(self, batch: Batch[ManagedCluster]) -> None:
         for change in batch.changes:
@@ -167,7 +161,7 @@ class ClusterSetController(Reconciler):
                 MANAGED_CLUSTER_SET_BINDINGS, seen.metadata, wanted, leadership=leadership
             )
 
-    async def _tell(self, name: str, leadership: Leadership) -> None:
+    async def _write_status(self, name: str, leadership: Leadership) -> None:
         seen = self._sets.get(name)
         if seen is None:
             if name in defaults.SELECTORS:

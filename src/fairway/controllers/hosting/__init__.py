@@ -6,7 +6,7 @@ hub shows (``residence``): the ManifestWork, what the hosting cluster reports, t
 deletion. ``stray_works`` deletes ManifestWorks that no request has any more.
 
 A crash between two writes leaves a state that the next leader continues from: the reservation is written before the
-ManifestWork, and ends after it. Requests have a finalizer from before the reservation until the ManifestWork is gone.
+ManifestWork, and ends after it. Requests have a finalizer from before the reservation until the work is deleted.
 """
 
 from fairway.controllers.hosting.controller import HostingController

@@ -249,7 +249,7 @@ class HostingController(Reconciler):
                 self.queue.add((f"{PREFIX}{work.metadata.namespace}", work.metadata.name))
 
     def _offer(self, term: Term, request: HostedClusterRequest) -> None:
-        """Tell the queue about a request."""
+        """Add or update a request in the queue."""
         key, host = key_of(request), host_of(request)
         if host is not None:
             term.loop.observed(key, (host,))
@@ -265,7 +265,7 @@ class HostingController(Reconciler):
                 term.loop.put(term.state.workload_of(request))
 
     def _check_hosts(self, batch: Batch[Any]) -> None:
-        """Look at the residents of hosts that were deleted or recreated."""
+        """Requeue the residents of hosts that were deleted or recreated."""
         term = self._term
         for change in batch.changes:
             if (

@@ -164,7 +164,7 @@ class Residence:
         await self._release(written, host, leadership)
 
     async def _release(self, request: HostedClusterRequest, host: HostKey, leadership: Leadership) -> None:
-        """Delete the ManifestWork; when it is gone, end the place, or let the request go."""
+        """Delete the ManifestWork; after that release the place, or remove the request's finalizer."""
         now = self._hub.clock.wall()
         if request.status.phase != RELEASING:
             request = await self._hub.write_status(request, statuses.releasing(request, now=now), leadership)
@@ -183,7 +183,7 @@ class Residence:
             await self._hub.write_status(request, statuses.released(request, now=now), leadership)
 
     async def _lose_host(self, request: HostedClusterRequest, host: HostKey, leadership: Leadership) -> None:
-        """A place without ManifestWork moves on; a hosted cluster stays pinned, because its data was there."""
+        """A place without ManifestWork moves on; a hosted cluster stays pinned, because its data is on that host."""
         now = self._hub.clock.wall()
         work = await self._hub.read_work(work_name(request), namespace=host.name)
         if request.status.phase == RESERVED and (work is None or not is_owned(work, request)):

@@ -115,7 +115,7 @@ class RecoveryController(Reconciler):
         self._metrics = RecoveryMetrics(meters)
         self._throttle = LogThrottle(log)
         self._recorder: Recorder | None = None
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._suspected = False
 
     def watch(self, informers: InformerFactory) -> None:
@@ -161,7 +161,7 @@ class RecoveryController(Reconciler):
         while True:
             if self._published.lag > BLIND_SECONDS:
                 blind = True
-                self._tell(HealthUnobserved())
+                self._apply_event(HealthUnobserved())
             elif blind:
                 blind = False
                 for name in self.machine.low():  # their times have restarted without a timer
@@ -186,7 +186,7 @@ class RecoveryController(Reconciler):
         for change in batch.changes:
             if isinstance(change, Deleted):
                 self._groups.drop_cluster(change.object.metadata.name)
-                self._tell(ClusterDeleted(cluster=change.object.metadata.name))
+                self._apply_event(ClusterDeleted(cluster=change.object.metadata.name))
                 continue
             old, new = (change.old, change.new) if isinstance(change, Updated) else (None, change.object)
             if old is None or _about(old) != _about(new):
@@ -214,7 +214,7 @@ class RecoveryController(Reconciler):
             if isinstance(change, Updated):
                 before = self._read(change.old)
                 if before is not None and before.at(wall) is None:
-                    self._tell(
+                    self._apply_event(
                         HealthReported(cluster=cluster, score=None)
                     )  # it had expired, whether or not a timer fired
             sick = self.machine.sick(cluster)
@@ -226,7 +226,7 @@ class RecoveryController(Reconciler):
         name = cluster.metadata.name
         if cluster.metadata.deletionTimestamp is not None or not cluster.spec.hubAcceptsClient:
             self._groups.drop_cluster(name)
-            self._tell(ClusterDeleted(cluster=name))
+            self._apply_event(ClusterDeleted(cluster=name))
             return
         if (override := _override(cluster)) not in ("", ON, OFF):
             self._throttle.log(logging.WARNING, (name, override), STRANGE, name, OVERRIDE, override, OFF)
@@ -236,9 +236,9 @@ class RecoveryController(Reconciler):
             sets=self._groups.of(name),
             tainted=taints.ours(cluster.spec.taints) is not None,
             exempt=exempt(cluster),
-            away=any(map(taints.is_away, cluster.spec.taints)),
+            away=any(map(taints.is_unreachable, cluster.spec.taints)),
         )
-        self._tell(seen)
+        self._apply_event(seen)
 
     def _read(self, published: AddOnPlacementScore | ManagedClusterScore) -> HealthReading | None:
         return read(published, at=self.policy.health, fresh=self.policy.fresh)
@@ -246,12 +246,12 @@ class RecoveryController(Reconciler):
     def _hear(self, cluster: str, health: HealthReading | None) -> None:
         wall = self.clock.wall()
         score = None if health is None else health.at(wall)
-        self._tell(HealthReported(cluster=cluster, score=score))
+        self._apply_event(HealthReported(cluster=cluster, score=score))
         if score is not None and health is not None and health.expires is not None:
             left = (health.expires - wall).total_seconds()
             self.queue.add_after(("", cluster), delay=left)
 
-    def _tell(self, event: Event) -> None:
+    def _apply_event(self, event: Event) -> None:
         if self.machine.handle(event, now=self.clock.monotonic()):
             self.queue.add(FLEET)
 
@@ -285,7 +285,7 @@ class RecoveryController(Reconciler):
         """Requeue clusters that may be tainted now, and clusters whose condition may be outdated."""
         now = self.clock.monotonic()
         due = self.machine.due(now=now)
-        for name in {*self.machine.admitted(now=now), *due[:TOLD], *self._told}:
+        for name in {*self.machine.admitted(now=now), *due[:TOLD], *self._reported}:
             self.queue.add(("", name))
 
     async def _deal(self, cluster: ManagedCluster, leadership: Leadership) -> None:
@@ -294,7 +294,7 @@ class RecoveryController(Reconciler):
         words = ConditionMessages(self.policy, now=now, wall=self.clock.wall())
         said = find_condition(cluster.status.conditions or (), HEALTHY)
         if not isinstance(decision, Withheld):
-            self._told.discard(name)
+            self._reported.discard(name)
         match decision:
             case Taint() if self._published.lag > 0:
                 # Its health may have recovered during the watch gap.
@@ -309,8 +309,8 @@ class RecoveryController(Reconciler):
                 await self._say(cluster, condition, leadership, event=RECOVERED_EVENT)
                 self.queue.add(FLEET)
             case Withheld():
-                if name in self._told or len(self._told) < TOLD:
-                    self._told.add(name)
+                if name in self._reported or len(self._reported) < TOLD:
+                    self._reported.add(name)
                     await self._say(cluster, words.held(decision), leadership, event=HELD_EVENT)
             case RecheckAfter():
                 if decision.until is not None:

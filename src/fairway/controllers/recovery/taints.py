@@ -19,7 +19,7 @@ def is_ours(taint: Taint) -> bool:
     return taint.key == KEY and taint.value in REASONS and taint.effect in (NO_SELECT, NO_SELECT_IF_NEW)
 
 
-def is_away(taint: Taint) -> bool:
+def is_unreachable(taint: Taint) -> bool:
     """Whether the taint marks an unavailable cluster, as OCM's and Fairway's controllers set it."""
     return taint.key in (TAINT_UNREACHABLE, TAINT_UNAVAILABLE) and taint.effect == NO_SELECT
 

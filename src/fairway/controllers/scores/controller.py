@@ -63,7 +63,7 @@ SHOW_SECONDS: Final = 15.0
 LONGEST_WAIT: Final = 3600.0
 """Other clocks write the times; a timer that runs for years would not notice that they jumped."""
 FEWEST: Final = 3
-"""With fewer scores, a share says nothing."""
+"""With fewer scores, the share is not significant."""
 STALE_NEWS: Final = timedelta(hours=1)
 """Hubs delete events after an hour. An older silence was reported by another process, or is too old to report."""
 
@@ -108,11 +108,10 @@ class ScoreController(Reconciler):
         recorder: Recorder,
         policy: SilencePolicy | None = None,
         calculators: bool = True,
-        workers: int = 4,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         """``calculators``: whether the hub serves ManagedClusterScores."""
-        super().__init__(client, meters=meters, workers=workers, clock=clock)
+        super().__init__(client, meters=meters, clock=clock)
         self._policy = policy or SilencePolicy()
         self._recorder = recorder
         self._staleness = StalenessTracker(self._policy)
@@ -264,7 +263,7 @@ class ScoreController(Reconciler):
 
     async def _silent(self, score: AddOnPlacementScore, found: Silent, leadership: Leadership) -> None:
         key = (score.metadata.namespace, score.metadata.name)
-        if self._staleness.has_told(key):
+        if self._staleness.is_reported(key):
             return
         if max(self._scores.lag, self._clusters.lag) > 0:
             self.queue.add_after(key, delay=LOOK_SECONDS)  # it may have been renewed during the watch gap
@@ -278,16 +277,16 @@ class ScoreController(Reconciler):
                 self._staleness.record_report(key, score)
                 self._staleness.gave_up(key[1], now=self.clock.monotonic())
                 if self.clock.wall() - found.since < STALE_NEWS:
-                    self._tell(score, SILENT, TOLD, why=why, what=LEFT)
+                    self._record_event(score, SILENT, TOLD, why=why, what=LEFT)
             case Silence.WORST:
                 await self._silence(score, found, leadership)
                 self._staleness.gave_up(key[1], now=self.clock.monotonic())
-                self._tell(score, SILENT, TOLD, why=why, what=REPLACED)
+                self._record_event(score, SILENT, TOLD, why=why, what=REPLACED)
             case Silence.DROP:
                 async with leadership.batch():
                     await self._delete(score, leadership)
                 self._staleness.gave_up(key[1], now=self.clock.monotonic())
-                self._tell(score, SILENT, TOLD, why=why, what=DROPPED)
+                self._record_event(score, SILENT, TOLD, why=why, what=DROPPED)
 
     async def _silence(self, score: AddOnPlacementScore, found: Silent, leadership: Leadership) -> None:
         """Write the annotation first, then the replacement values; a concurrent write makes either a conflict."""
@@ -316,7 +315,7 @@ class ScoreController(Reconciler):
                 await self._forget_before(written, leadership)
         silent_for = max(0.0, (wall - since).total_seconds())
         self._staleness.overtaken(key, now=self.clock.monotonic(), silent_for=silent_for)
-        self._tell(score, RETURNED, BACK, type_=NORMAL)
+        self._record_event(score, RETURNED, BACK, type_=NORMAL)
         self.queue.add(key)
 
     async def _restore(self, score: AddOnPlacementScore, found: Restorable, leadership: Leadership) -> None:
@@ -325,11 +324,11 @@ class ScoreController(Reconciler):
                 score, silence_marker.restored(score, found.original), leadership
             )
             await self._forget_before(written, leadership)
-        self._tell(score, RETURNED, PUT_BACK, type_=NORMAL)
+        self._record_event(score, RETURNED, PUT_BACK, type_=NORMAL)
 
     async def _orphan(self, score: AddOnPlacementScore, leadership: Leadership) -> None:
         key = (score.metadata.namespace, score.metadata.name)
-        if self._staleness.has_told(key):
+        if self._staleness.is_reported(key):
             return
         if max(self._scores.lag, self._clusters.lag) > 0 or self._too_many_orphans():
             self.queue.add_after(key, delay=max(LOOK_SECONDS, self._policy.grace / 2))
@@ -337,10 +336,10 @@ class ScoreController(Reconciler):
         if self._policy.orphans is Orphans.DROP:
             async with leadership.batch():
                 await self._delete(score, leadership)
-            self._tell(score, ORPHANED, ORPHAN, what=DROPPED)
+            self._record_event(score, ORPHANED, ORPHAN, what=DROPPED)
         else:
             self._staleness.record_report(key, score)
-            self._tell(score, ORPHANED, ORPHAN, what=STAYS)
+            self._record_event(score, ORPHANED, ORPHAN, what=STAYS)
 
     def _too_many(self, score: AddOnPlacementScore) -> bool:
         """Count at most once a second."""
@@ -403,7 +402,7 @@ class ScoreController(Reconciler):
         except NotFound:
             return  # another client was faster
 
-    def _tell(
+    def _record_event(
         self, score: AddOnPlacementScore, reason: str, words: str, *, type_: str = WARNING, **parts: str
     ) -> None:
         message = words.format(resource=score.metadata.name, cluster=score.metadata.namespace, **parts)

@@ -1,6 +1,6 @@
 """What happens to a score that is not renewed."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
@@ -13,14 +13,11 @@ KNOWN_WORST: Final = {"hosted-clusters-score/hostedClustersCount": 100}
 """Scores where less is better: placements give them a negative weight, and -100 would make a silent host the best."""
 LOWEST, HIGHEST = -100, 100
 
-UNKNOWN_POLICY: Final = "{text!r} is not a policy for silent scores: write leave, worst or drop"
-NO_RESOURCE: Final = "{text!r} does not name a score: write it like resource-usage-score=worst"
 NO_SCORE: Final = (
     "{text!r} does not name a score: write it like hosted-clusters-score/hostedClustersCount=100"
 )
 NO_NUMBER: Final = "{text!r}: the worst score must be an integer from -100 to 100"
 NO_SHARE: Final = "share must be from 0 to 1; got {share:g}"
-SAID_TWICE: Final = "{text!r}: duplicate setting"
 
 
 class SilencePolicyError(ValueError):
@@ -70,45 +67,3 @@ class SilencePolicy:
     def worst_of(self, resource: str, score: str) -> int:
         name = f"{resource}/{score}"
         return self.worst.get(name, KNOWN_WORST.get(name, WORST))
-
-
-def policy_of(
-    silent: Iterable[str] = (),
-    *,
-    worst: Iterable[str] = (),
-    grace: float = GRACE,
-    share: float = SHARE,
-    orphans: Orphans = Orphans.LEAVE,
-) -> SilencePolicy:
-    """Parse ``worst`` or ``resource-usage-score=drop``, and ``resource/score=100`` for worst values.
-
-    Raises SilencePolicyError.
-    """
-    policies: dict[str, Silence] = {}
-    for text in silent:
-        resource, equals, word = text.strip().rpartition("=")
-        if equals and not resource:
-            raise SilencePolicyError(NO_RESOURCE.format(text=text))
-        if resource in policies:
-            raise SilencePolicyError(SAID_TWICE.format(text=text))
-        try:
-            policies[resource] = Silence(word)
-        except ValueError:
-            raise SilencePolicyError(UNKNOWN_POLICY.format(text=word)) from None
-    values: dict[str, int] = {}
-    for text in worst:
-        name, _, number = text.strip().rpartition("=")
-        if not all(name.partition("/")):
-            raise SilencePolicyError(NO_SCORE.format(text=text))
-        try:
-            values[name] = int(number)
-        except ValueError:
-            raise SilencePolicyError(NO_NUMBER.format(text=text)) from None
-    return SilencePolicy(
-        default=policies.pop("", Silence.LEAVE),
-        by_resource=policies,
-        worst=values,
-        grace=grace,
-        share=share,
-        orphans=orphans,
-    )

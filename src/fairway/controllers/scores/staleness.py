@@ -144,7 +144,7 @@ class StalenessTracker:
         """Record that the silence was reported, where nothing else is to be done."""
         self._reported[key] = score.status.validUntil
 
-    def has_told(self, key: Key) -> bool:
+    def is_reported(self, key: Key) -> bool:
         return key in self._reported
 
     def gave_up(self, resource: str, *, now: float) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from fairway.engine.dependencies import Dependencies
+from fairway.engine.dependencies import Dependencies, Event
 from fairway.engine.points import Reads
 from fairway.engine.workload import Workload, WorkloadKey
 from fairway.fleet.column import Key
@@ -87,6 +87,19 @@ class Entry:
     @property
     def key(self) -> WorkloadKey:
         return self.workload.key
+
+    @property
+    def is_pending(self) -> bool:
+        return any(each.pending for each in self.rejections)
+
+    def is_concerned_by(self, event: Event) -> bool:
+        return self.key != event.excluded and self.depends.concerned_by(event)
+
+    def is_helped_by(self, event: Event) -> bool:
+        """Whether the event may be the external action that a pending rejection waits for."""
+        return any(
+            each.pending and Dependencies.of((each.reads,)).concerned_by(event) for each in self.rejections
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

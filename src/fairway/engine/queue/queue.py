@@ -128,7 +128,7 @@ class SchedulingQueue:
         if entry.state in HANDED_OUT:
             self._change(entry, UPDATED)
         else:
-            at_once = entry.state in (State.ACTIVE, State.SETTLED) or _any_pending(entry)
+            at_once = entry.state in (State.ACTIVE, State.SETTLED) or entry.is_pending
             self._wake(entry, UPDATED, at_once=at_once)
 
     def delete(self, key: WorkloadKey) -> None:
@@ -209,7 +209,7 @@ class SchedulingQueue:
             if dependencies is not None:
                 self._depend(entry, dependencies)
                 for event in missed:
-                    if _concerns(entry, event):
+                    if entry.is_concerned_by(event):
                         self._change(entry, event.label)
 
     def done(self, key: WorkloadKey) -> None:
@@ -230,7 +230,7 @@ class SchedulingQueue:
         entry.rejections, entry.error = (), ""
         entry.rejected = entry.errors = entry.backoff_end = 0
         self._depend(entry, dependencies)
-        woken_by = [event for event in missed if _concerns(entry, event)]
+        woken_by = [event for event in missed if entry.is_concerned_by(event)]
         if entry.changed or woken_by:
             self._wake(entry, woken_by[0].label if woken_by else entry.trigger, at_once=True)
         else:
@@ -279,13 +279,11 @@ class SchedulingQueue:
         entry.errors = 0
         entry.backoff_end = self._backoff_policy.end(self._now, entry.rejected)
         if entry.changed:
-            self._wake(entry, UPDATED, at_once=_any_pending(entry))
+            self._wake(entry, UPDATED, at_once=entry.is_pending)
             return
-        woken_by = [event for event in missed if _concerns(entry, event)]
+        woken_by = [event for event in missed if entry.is_concerned_by(event)]
         if woken_by:
-            self._wake(
-                entry, woken_by[0].label, at_once=any(_helps_pending(entry, event) for event in woken_by)
-            )
+            self._wake(entry, woken_by[0].label, at_once=any(entry.is_helped_by(event) for event in woken_by))
         else:
             self._park(entry, State.UNSCHEDULABLE, REJECTED)
 
@@ -322,7 +320,7 @@ class SchedulingQueue:
             if entry.state in WAITS_FOR_EVENT:
                 if is_unaffected is not None and entry.state is State.SETTLED and is_unaffected(entry.key):
                     continue
-                self._wake(entry, event.label, at_once=_helps_pending(entry, event))
+                self._wake(entry, event.label, at_once=entry.is_helped_by(event))
                 if entry.state not in WAITS_FOR_EVENT:
                     woken.append(entry.key)
             elif entry.state is State.BINDING and entry.watched:
@@ -486,17 +484,3 @@ class SchedulingQueue:
         if entry.state is State.GATED:
             entry.rejections = ()
         return True
-
-
-def _any_pending(entry: Entry) -> bool:
-    return any(each.pending for each in entry.rejections)
-
-
-def _concerns(entry: Entry, event: Event) -> bool:
-    return entry.key != event.excluded and entry.depends.concerned_by(event)
-
-
-def _helps_pending(entry: Entry, event: Event) -> bool:
-    return any(
-        each.pending and Dependencies.of((each.reads,)).concerned_by(event) for each in entry.rejections
-    )

@@ -26,7 +26,7 @@ class _Load(Timeless):
         self._state = state
 
     def shares(self, context: Context, row: int) -> dict[str, float]:
-        """Return the share of each limiting dimension that is free once the hosted cluster is there."""
+        """Return the share of each limiting dimension that stays free with the hosted cluster."""
         name = cluster_at(context, row).metadata.name
         facts = self._state.facts.get(name)
         if facts is None or not isinstance(facts.capacity, Capacity):

@@ -15,7 +15,6 @@ from fairway.hub.builtin import catalog
 from fairway.hub.builtin.field_tables import Library
 from fairway.hub.builtin.shapes import Type
 from fairway.hub.resource import Resource
-from fairway.hub.schema import Node
 
 _FOLDER: Final = Path(__file__).parent
 _LIBRARY: Final = Library(_FOLDER)
@@ -55,8 +54,3 @@ def kind(group: str, version: str, name: str) -> Type:
     if found.kind:
         return found
     raise KeyError(name)
-
-
-def node(name: str) -> Node:
-    """Return the schema of a type. Raises KeyError."""
-    return type_of(name).node

@@ -104,7 +104,7 @@ def check_definition(document: Document, old: Document | None = None) -> list[Ca
 
 
 def warnings(document: Document, old: Document | None = None) -> list[str]:
-    """Return warnings about unknown formats, unless they were there before."""
+    """Return warnings about unknown formats, unless the old version has them."""
     before = {*_formats(old or {})}
     return [UNKNOWN_FORMAT.format(quote(each)) for each in _formats(document) if each not in before]
 

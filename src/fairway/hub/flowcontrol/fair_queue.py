@@ -68,11 +68,6 @@ class FairQueue(Generic[T]):
     def __len__(self) -> int:
         return self.length
 
-    @property
-    def flow_count(self) -> int:
-        """The number of flows that are kept."""
-        return len(self._flows)
-
     def flow(self, name: str) -> Flow[T]:
         found = self._flows.get(name)
         if found is None:

@@ -1,6 +1,6 @@
 """Merge schemas: how a value is owned and merged, compiled once from a schema node.
 
-A node says what a field may contain; a merge schema only what field ownership needs: whether it is a scalar, a list
+A node defines what a field may contain; a merge schema only what field ownership needs: whether it is a scalar, a list
 or a map, atomic or granular, and by which keys items are identified. Values without a schema (preserved unknown
 fields, free-form objects) have one, too: granular maps, atomic lists.
 """

@@ -15,7 +15,7 @@ MAX_INSERTIONS: Final = 64
 
 
 def update_keys(keys: list[Key], moved: Collection[Key], present: Callable[[Key], bool]) -> list[Key]:
-    """Add each of ``moved`` to ``keys`` or remove it, as ``present`` says. A few keys are changed in place."""
+    """Add each of ``moved`` to ``keys`` or remove it, depending on ``present``. A few keys are changed in place."""
     if len(moved) > MAX_INSERTIONS:
         gone = set(moved)
         return sorted([k for k in keys if k not in gone] + [k for k in gone if present(k)])

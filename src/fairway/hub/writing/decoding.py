@@ -101,7 +101,7 @@ class Decoder:
     def decode(
         self, resource: Resource, document: Document, request: WriteRequest, *, applied: bool = False
     ) -> Document:
-        """Drop unknown fields; reject them or warn, as ``fieldValidation`` says. Raises a 400."""
+        """Drop unknown fields; reject them or warn, depending on ``fieldValidation``. Raises a 400."""
         as_kind = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}'
         try:
             decoded, unknown = self._read(resource, document, applied=applied)

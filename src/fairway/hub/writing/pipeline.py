@@ -10,7 +10,7 @@ order; a kind's hooks (``kind.Kind``) are called nowhere else:
 4. ``Kind.authorize``, then validation: metadata, schema and CEL rules, ``Kind.validate``; all faults are one 422.
 5. ``Kind.complete`` sets fields that follow from a valid object.
 6. The permission to create, for a PUT or apply that creates; then admission policies.
-7. The store commits the object, or deletes it if ``Kind.is_removable`` says that its deletion waited for this update.
+7. The store commits the object, or deletes it if ``Kind.is_removable``: its deletion waited for this update.
 
 Everything from reading the live object (``Store.head``) to the call of the store runs without awaiting, so
 concurrent writers are serialized and no write is based on a state that another write has already replaced.

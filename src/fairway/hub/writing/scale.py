@@ -240,7 +240,7 @@ def _set_replicas(resource: Resource, document: Document, wanted: Document) -> N
 
 
 def _read(document: Document, request: WriteRequest) -> Document:
-    """Decode a scale; reject unknown fields or warn, as ``fieldValidation`` says. Raises Malformed."""
+    """Decode a scale; reject unknown fields or warn, depending on ``fieldValidation``. Raises Malformed."""
     made = canonical(builtin.kind(SCALE.group, SCALE.version, SCALE.kind), document)
     if fault := report_unknown([f'unknown field "{path}"' for path in made.unknown], request):
         raise Malformed(fault)

@@ -83,9 +83,9 @@ class Objects:
         except NotFound:
             return None
 
-    async def create(self, target: Target, body: Mapping[str, Any], *, manager: str = MANAGER) -> Object:
+    async def create(self, target: Target, body: Mapping[str, Any]) -> Object:
         response = await self._client.request(
-            "POST", target.collection, query=(("fieldManager", manager),), body=body
+            "POST", target.collection, query=(("fieldManager", MANAGER),), body=body
         )
         return _decode(response.body)
 

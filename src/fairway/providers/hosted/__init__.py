@@ -3,7 +3,7 @@
     HostedClusters, nodes, pods ──▶ hosts ──▶ headroom (by size and zone) ──capacity──▶ scores and ClusterClaims
 
 The count and four claims have the names of the hypershift add-on, so placements written for it keep working; four
-more claims are read to place hosted clusters (``fairway.hosting``). ``sizing`` says what a control plane needs,
+more claims are read to place hosted clusters (``fairway.hosting``). ``sizing`` computes what a control plane needs,
 ``load`` reads API request rates from Prometheus.
 """
 

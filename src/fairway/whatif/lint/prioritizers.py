@@ -220,7 +220,7 @@ def _direction(
         return
     words = {word.lower() for word in _WORD.findall(name)}
     more, less = words & _MORE_IS_BETTER, words & _LESS_IS_BETTER
-    # A name that says both, such as availableCount, says nothing.
+    # A name with both, such as availableCount, is ambiguous.
     if bool(more) == bool(less) or (weight > 0) == bool(more):
         return
     word = min(more or less)
