@@ -81,7 +81,7 @@ class Process:
         finally:
             for each in (*theirs, status):
                 os.close(each)
-        self.pid = int(self._told())
+        self.pid = int(self._read_line())
 
     def __enter__(self) -> "Process":
         return self
@@ -89,12 +89,14 @@ class Process:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if kind is not None:
+            self.kill()
         for stream in (self.stdout, self.stderr):
             if stream is not None:
                 stream.close()
         self.wait()
 
-    def _told(self) -> str:
+    def _read_line(self) -> str:
         line = b""
         while not line.endswith(b"\n"):
             read = os.read(self._status, 1)
@@ -111,7 +113,7 @@ class Process:
 
     def wait(self) -> int:
         if self.returncode is None:
-            self.returncode = int(self._told())
+            self.returncode = int(self._read_line())
             os.close(self._status)
         return self.returncode
 
@@ -124,6 +126,17 @@ class Process:
 
     def terminate(self) -> None:
         self.send_signal(signal.SIGTERM)
+
+
+class Popen(subprocess.Popen[str]):
+    """A child process that is killed if its block fails, where the base class would wait for it forever."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self.kill()
+        super().__exit__(kind, error, trace)
 
 
 class Child:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from every import every
 from fairway.api import Quantity, QuantityError, quantity_float
 from fairway.api.quantity import (
     MAX_DIGITS,
@@ -46,7 +47,7 @@ def parsed(text: str) -> Quantity | None:
         return None
 
 
-@pytest.mark.parametrize("row", rows(GOLDEN), ids=lambda row: row["text"])
+@every("row", rows(GOLDEN), ids=lambda row: row["text"])
 def test_quantity_matches_golden_value(row: dict[str, Any]) -> None:
     quantity = parsed(row["text"])
     assert (quantity is not None) is row["valid"]
@@ -56,7 +57,7 @@ def test_quantity_matches_golden_value(row: dict[str, Any]) -> None:
         assert quantity_float(row["text"]) == wanted
 
 
-@pytest.mark.parametrize("row", rows(RECORDED), ids=lambda row: f"{row['left']} {row['right']}")
+@every("row", rows(RECORDED), ids=lambda row: f"{row['left']} {row['right']}")
 def test_quantity_matches_recorded_answers(row: dict[str, Any]) -> None:
     left, right = parsed(row["left"]), parsed(row["right"])
     assert (answer(left) if left else None) == row["leftAnswer"]

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from every import every
 from fairway.api import (
     SELECT_EVERYTHING,
     SELECT_NOTHING,
@@ -25,7 +26,7 @@ from fairway.api.selector import VALUES_NEEDED, VALUES_UNWANTED, quote
 RECORDED = Path(__file__).parent / "recorded" / "selectors.jsonl"
 
 
-@pytest.mark.parametrize("row", [json.loads(line) for line in RECORDED.read_text().splitlines()])
+@every("row", [json.loads(line) for line in RECORDED.read_text().splitlines()])
 def test_selector_matches_recorded_answers(row: dict[str, Any]) -> None:
     selector = msgspec.convert(row["selector"], LabelSelector | None)
     if row["error"] is not None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from every import every
 from fairway.cel import CompileError, Environment, InstantiationError, Program, ScoreSource
 
 _HERE = Path(__file__).parent
@@ -29,9 +30,7 @@ def _rows(path: Path) -> list[dict[str, Any]]:
 ROWS = _rows(_HERE.parent / "golden" / "cel.jsonl") + _rows(_HERE / "data" / "oracle.jsonl")
 
 
-@pytest.mark.parametrize(
-    "row", [r for r in ROWS if r["compile"] == "error"], ids=lambda row: row["expr"][:60]
-)
+@every("row", [r for r in ROWS if r["compile"] == "error"], ids=lambda row: row["expr"][:60])
 def test_compile_errors_have_recorded_positions(environment: Environment, row: dict[str, Any]) -> None:
     with pytest.raises(CompileError) as caught:
         environment.compile(row["expr"])
@@ -42,7 +41,7 @@ def test_compile_errors_have_recorded_positions(environment: Environment, row: d
     assert not isinstance(caught.value, InstantiationError)
 
 
-@pytest.mark.parametrize("row", [r for r in ROWS if r["compile"] == "ok"], ids=lambda row: row["expr"][:60])
+@every("row", [r for r in ROWS if r["compile"] == "ok"], ids=lambda row: row["expr"][:60])
 def test_evaluation_matches_recorded_result_and_cost(
     environment: Environment, inputs: list[dict[str, Any]], scores: ScoreSource, row: dict[str, Any]
 ) -> None:

@@ -104,7 +104,7 @@ def told(folder: Path, command: str) -> str:
 
 def watched(folder: Path, command: str, expected: str) -> str:
     """Return the shown number of lines of a command that does not end."""
-    with subprocess.Popen(
+    with forked.Popen(
         ["sh", "-c", f"exec {command}"],
         cwd=folder,
         env=environment(folder),

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 from msgspec import Raw, Struct
 
+from every import every
 from fairway.whatif.conformance import placement
 from fairway.whatif.conformance.differences import Difference
 from fairway.whatif.conformance.recording import PLACEMENT, open_recording
@@ -29,7 +30,7 @@ class Named(Struct):
 NAMES = [msgspec.json.decode(row, type=Named).name for row in RECORDING.rows]
 
 
-@pytest.mark.parametrize("row", RECORDING.rows, ids=NAMES)
+@every("row", RECORDING.rows, ids=lambda row: msgspec.json.decode(row, type=Named).name)
 def test_recorded_placement_scenario_matches_the_reference(row: bytes) -> None:
     scenario: dict[str, Any] = msgspec.json.decode(row)
     (result,) = placement.run([scenario])

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import forked
 from fairway.testing.background import background
 from rigs.processes import LOOPBACK, Port, Process, StartFailed, ready
 
@@ -59,6 +60,16 @@ def test_child_process_dies_with_its_parent(tmp_path: Path, number: signal.Signa
             assert ended
         finally:
             os.close(child)
+
+
+def test_processes_are_killed_if_their_block_fails() -> None:
+    waiting = subprocess.list2cmdline(["exec", "sleep", "1000"])
+    children: list[forked.Process | forked.Popen] = []
+    for child in (forked.Process(["hub", "--port", "0"]), forked.Popen(["sh", "-c", waiting], text=True)):
+        children.append(child)
+        with pytest.raises(ZeroDivisionError), child:
+            raise ZeroDivisionError
+    assert [child.returncode for child in children] == [-signal.SIGKILL] * 2
 
 
 @only_linux

@@ -21,7 +21,8 @@ import pytest
 import yaml
 from cryptography import x509
 
-from cli.hub_process import COMMAND, reading, refused, served
+import forked
+from cli.hub_process import reading, refused, served
 from clients.talk import Talk
 from fairway.cli.hub.command import MISPLACED
 from fairway.cli.hub.process import (
@@ -61,8 +62,8 @@ async def made(talk: Talk, name: str) -> int:
 
 
 def test_hub_prints_the_lines_to_paste(tmp_path: Path) -> None:
-    command = [*COMMAND, "--port", "0", "--data", str(tmp_path / "my hub")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    command = ["hub", "--port", "0", "--data", tmp_path / "my hub"]
+    with forked.Process(command, stdout=forked.PIPE) as process:
         assert process.stdout is not None
         lines = [process.stdout.readline().rstrip("\n") for _ in range(4)]
         process.send_signal(signal.SIGINT)
@@ -423,12 +424,13 @@ def test_read_only_hub_is_announced_as_read_only(capsys: pytest.CaptureFixture[s
 
 
 def test_hub_announces_storage_and_addresses() -> None:
-    command = [*COMMAND, "--port", "0", "--no-crds", "--host", "0.0.0.0", "-v"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    command = ["hub", "--port", "0", "--no-crds", "--host", "0.0.0.0", "-v"]
+    with forked.Process(command, stdout=forked.PIPE, stderr=forked.PIPE) as process:
         assert process.stdout is not None
+        assert process.stderr is not None
         lines = [process.stdout.readline().rstrip("\n") for _ in range(5)]
         process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate()
+        errors = process.stderr.read()
     assert process.returncode == 0
     assert lines[0].endswith(NOT_KEPT)
     assert "all addresses" in lines[1]

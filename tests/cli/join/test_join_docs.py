@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import forked
 from cli.join.test_join import available
 from cli.live_hub import ROOT, act
 from fairway.api.cluster import CLUSTER_SET_LABEL, ManagedCluster
@@ -72,7 +73,7 @@ def _complete(cluster: ManagedCluster) -> bool:
 
 def joining(folder: Path, command: str, expected: str) -> str:
     """Read the shown number of lines, then send Ctrl-C."""
-    with subprocess.Popen(
+    with forked.Popen(
         ["sh", "-c", f"exec {command}"], cwd=folder, env=surroundings(), stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None

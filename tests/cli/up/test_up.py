@@ -135,9 +135,7 @@ class TestTour:
     def test_up_announces_hub_controllers_and_fleet(self, tmp_path: Path) -> None:
         data = tmp_path / "my hub"
         command = [*FAIRWAY, "up", "--port", "0", "--clusters", "2", "--period", "30", "--data", str(data)]
-        with subprocess.Popen(
-            command, stdout=subprocess.PIPE, text=True, env=environment(), cwd=ROOT
-        ) as process:
+        with forked.Popen(command, stdout=subprocess.PIPE, text=True, env=environment(), cwd=ROOT) as process:
             assert process.stdout is not None
             lines: list[str] = []
             while not lines or lines[-1] != HOW_TO_STOP:
@@ -274,14 +272,13 @@ class TestProcess:
             assert started.errors.read_text() == ""
 
     def test_up_stops_while_it_creates_clusters(self) -> None:
-        command = [*FAIRWAY, "up", "--port", "0", "--clusters", "100000", "-v"]
-        with subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
-        ) as process:
+        command = ["up", "--port", "0", "--clusters", "100000", "-v"]
+        with forked.Process(command, stdout=forked.PIPE, stderr=forked.PIPE, env=environment()) as process:
+            assert process.stdout is not None
             assert process.stderr is not None
             assert any(line.endswith(f"{MAKING}\n") for line in process.stderr)
             process.send_signal(signal.SIGINT)
-            printed, errors = process.communicate()
+            printed, errors = process.stdout.read(), process.stderr.read()
         assert (process.returncode, printed) == (0, f"{STOPPING}\n")
         assert "Traceback" not in errors
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from every import every
 from fairway.hub import builtin
 from fairway.hub.builtin.field_tables import Library
 from fairway.hub.builtin.shapes import Type
@@ -27,7 +28,7 @@ def field(name: str, *path: str) -> Node:
     return found
 
 
-@pytest.mark.parametrize("made", TYPES, ids=lambda made: made.full_name)
+@every("made", TYPES, ids=lambda made: made.full_name)
 def test_builtin_types_resolve_completely(made: Type) -> None:
     assert made.node.name == made.full_name
     assert set(made.node.required) <= set(made.fields)
@@ -148,7 +149,7 @@ def test_unknown_builtin_kind_raises_key_error(group: str, version: str, name: s
         builtin.kind(group, version, name)
 
 
-@pytest.mark.parametrize("resource", builtin.resources(), ids=lambda each: each.key)
+@every("resource", builtin.resources(), ids=lambda each: each.key)
 def test_builtin_resources_are_complete(resource: Resource) -> None:
     made = builtin.kind(resource.group, resource.version, resource.kind)
     assert resource.node is made.node

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import yaml
 
+from every import every
 from fairway.api import crds as own_crds
 from fairway.hub.crd import cel_rules, definitions
 from fairway.hub.resource import Resource, version_priority
@@ -18,7 +19,7 @@ REFERENCE = Path(__file__).parents[4] / "shared" / "reference" / "crds"
 NOW = "2026-03-01T12:00:00Z"
 
 
-@pytest.mark.parametrize("case", CASES, ids=[str(n) for n in range(len(CASES))])
+@every("case", CASES)
 def test_crd_validation_matches_recorded_answers(case: dict[str, Any]) -> None:
     document = {"metadata": {"name": case["name"]}, "spec": copy.deepcopy(case["spec"])}
     old = None

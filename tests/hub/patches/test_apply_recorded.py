@@ -4,6 +4,7 @@ from functools import cache
 
 import pytest
 
+from every import every
 from fairway.hub.patches import managed_fields
 from fairway.hub.patches.apply import apply
 from fairway.hub.resource import Document
@@ -51,7 +52,7 @@ def applied(case: Document) -> Document:
     )
 
 
-@pytest.mark.parametrize("case", [c for c in cases("apply") if "refusal" not in c], ids=named)
+@every("case", [c for c in cases("apply") if "refusal" not in c], ids=named)
 def test_apply_matches_recorded_answers(case: Document) -> None:
     result = applied(case)
     if "result" in case:
@@ -60,14 +61,14 @@ def test_apply_matches_recorded_answers(case: Document) -> None:
         assert result["metadata"].get("managedFields") == case["managedFields"]
 
 
-@pytest.mark.parametrize("case", [c for c in cases("apply") if "refusal" in c], ids=named)
+@every("case", [c for c in cases("apply") if "refusal" in c], ids=named)
 def test_refused_apply_matches_recorded_answers(case: Document) -> None:
     with pytest.raises(Refusal) as refused:
         applied(case)
     assert unordered(refused.value.document()) == unordered(case["refusal"])
 
 
-@pytest.mark.parametrize("case", cases("update"), ids=named)
+@every("case", cases("update"), ids=named)
 def test_update_matches_recorded_managed_fields(case: Document) -> None:
     of, new = kind_of(case["kind"]), case["sent"]
     managed_fields.update(

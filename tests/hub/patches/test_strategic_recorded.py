@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from every import every
 from fairway.hub.patches import jsonpatch, mergepatch, strategic
 from fairway.hub.resource import Document
 from fairway.hub.schema import Node
@@ -35,12 +36,12 @@ def test_recorded_patch_answers_cover_all_outcomes() -> None:
     assert {case["refusal"]["code"] for case in CASES if "refusal" in case} >= {400, 422, 500}
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if "result" in c], ids=named)
+@every("case", [c for c in CASES if "result" in c], ids=named)
 def test_strategic_patch_matches_recorded_answers(case: Document) -> None:
     assert DO[case["do"]](case["live"], case["patch"], node_of(case["kind"])) == case["result"]
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if "refusal" in c], ids=named)
+@every("case", [c for c in CASES if "refusal" in c], ids=named)
 def test_refused_strategic_patch_matches_recorded_answers(case: Document) -> None:
     with pytest.raises(Refusal) as refused:
         DO[case["do"]](case["live"], case["patch"], node_of(case["kind"]))

@@ -2,6 +2,7 @@ from typing import Any
 
 import pytest
 
+from every import every
 from fairway.hub.schema import parse
 from fairway.hub.schemas import cel_validation, structural
 from fairway.hub.schemas.cel_escaping import escape
@@ -18,7 +19,7 @@ def with_rule(schema: dict[str, Any], rule: str, **more: Any) -> dict[str, Any]:
     return schema | {"x-kubernetes-validations": [{"rule": rule, **more}]}
 
 
-@pytest.mark.parametrize("case", CASES, ids=[case["rule"] for case in CASES])
+@every("case", CASES, ids=lambda case: case["rule"])
 def test_cel_rules_match_recorded_answers(case: dict[str, Any]) -> None:
     node = parse(with_rule(SCENE["schema"], case["rule"]))
     declared = declare(node)

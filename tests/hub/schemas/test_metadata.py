@@ -2,6 +2,7 @@ from typing import Any
 
 import pytest
 
+from every import every
 from fairway.api import naming
 from fairway.hub.schema import Node, object_meta
 from fairway.hub.schemas import metadata, structural
@@ -13,7 +14,7 @@ _, CASES = answers("metadata")
 CHECKER = structural.compile(Node(type="object", properties={"metadata": object_meta()}))
 
 
-@pytest.mark.parametrize("case", CASES, ids=[str(n) for n in range(len(CASES))])
+@every("case", CASES)
 def test_metadata_validation_matches_recorded_answers(case: dict[str, Any]) -> None:
     document = {"metadata": case["metadata"]}
     assert decoding_error(case["metadata"]) == case.get("malformed")

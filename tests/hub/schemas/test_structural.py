@@ -4,6 +4,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from every import every
 from fairway.api import crds as own_crds
 from fairway.hub.crd import definitions
 from fairway.hub.schema import Node, object_meta
@@ -24,7 +25,7 @@ def thing(spec: Any) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("case", CASES, ids=[str(n) for n in range(len(CASES))])
+@every("case", CASES)
 def test_schema_validation_matches_recorded_answers(case: dict[str, Any]) -> None:
     checker = structural.compile(boat(case["schema"]))
     document, old = thing(case["spec"]), None

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from every import every
 from fairway.hub import builtin
 from fairway.hub.builtin.canonical import canonical
 from fairway.hub.resource import Document
@@ -84,18 +85,14 @@ def refused(raw: bytes, **expected: Any) -> str:
     return caught.value.message
 
 
-@pytest.mark.parametrize(
-    "line", GOLDEN, ids=lambda line: f"{line['json']['apiVersion']}.{line['json']['kind']}"
-)
+@every("line", GOLDEN, ids=lambda line: f"{line['json']['apiVersion']}.{line['json']['kind']}")
 def test_protobuf_of_kubernetes_is_decoded(line: Any) -> None:
     found = protobuf.decode(base64.b64decode(line["protobuf"]))
     assert found == line["json"]
     assert list(found) == list(line["json"])
 
 
-@pytest.mark.parametrize(
-    "line", GOLDEN, ids=lambda line: f"{line['json']['apiVersion']}.{line['json']['kind']}"
-)
+@every("line", GOLDEN, ids=lambda line: f"{line['json']['apiVersion']}.{line['json']['kind']}")
 def test_decoded_protobuf_is_canonical(line: Any) -> None:
     group, _, version = line["json"]["apiVersion"].rpartition("/")
     found = canonical(builtin.kind(group, version, line["json"]["kind"]), line["json"])

@@ -10,9 +10,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-import pytest
 import yaml
 
+from every import every
 from fairway.api import decode
 from fairway.fleet.instant import to_micros
 from fairway.whatif.lint import RULES, Finding, Severity, lint
@@ -135,9 +135,7 @@ def test_ordinary_world_has_no_findings() -> None:
     assert found({}) == ()
 
 
-@pytest.mark.parametrize(
-    "case", every_case(), ids=lambda case: f"{case.rule}-{'good' if case.good else 'bad'}"
-)
+@every("case", every_case, ids=lambda case: f"{case.rule}-{'good' if case.good else 'bad'}")
 def test_rule_finds_its_mistake_and_accepts_correct_objects(case: Case) -> None:
     findings = [each for each in found(case.world) if each.rule == case.rule]
     if case.good:
