@@ -99,12 +99,12 @@ class Candidate:
     async def _late(self, ledger: Thing, fence: Fence) -> None:
         """The end of the term cancels the wait for the response, but not the request that was sent."""
 
-        def tell(sending: "asyncio.Task[Thing]") -> None:
+        def report(sending: "asyncio.Task[Thing]") -> None:
             refused = isinstance(sending.exception(), Conflict)
             self.line.send(late="refused" if refused else "written", token=fence.token)
 
         self.sending = asyncio.create_task(self._send(ledger, fence))
-        self.sending.add_done_callback(tell)
+        self.sending.add_done_callback(report)
         await asyncio.shield(self.sending)
 
     async def _send(self, ledger: Thing, fence: Fence) -> Thing:

@@ -34,7 +34,7 @@ class Problem:
         return f"{self.kind}: {self.text}"
 
 
-def told(problems: Sequence[Problem]) -> str:
+def format_problems(problems: Sequence[Problem]) -> str:
     """Format problems for an assertion."""
     lines = [str(problem) for problem in problems[:_MANY]]
     if len(problems) > _MANY:
@@ -91,11 +91,11 @@ Story = dict[int, Event]
 
 def _story(record: Record) -> tuple[Story, list[Problem]]:
     found: list[Problem] = []
-    told: dict[int, tuple[Event, str]] = {}
+    format_problems: dict[int, tuple[Event, str]] = {}
     for watch in record.watches:
         for event in watch.events:
             version = event.state.version
-            known, by = told.setdefault(version, (event, watch.name))
+            known, by = format_problems.setdefault(version, (event, watch.name))
             if known != event:
                 found.append(Problem("differs", f"{by} was sent {known}, but {watch.name} {event}"))
             if not _concerns(watch, event.state.key):
@@ -106,7 +106,7 @@ def _story(record: Record) -> tuple[Story, list[Problem]]:
                 found.append(
                     Problem("repeat", f"{watch.name} was sent {event}, though it began at {watch.since}")
                 )
-    return {version: told[version][0] for version in sorted(told)}, found
+    return {version: format_problems[version][0] for version in sorted(format_problems)}, found
 
 
 def _completeness(watch: Watching, story: Story) -> Iterator[Problem]:

@@ -24,20 +24,20 @@ class Telling(logging.Handler):
         self._line.send(log=record.getMessage())
 
 
-def told(batch: Batch[Thing]) -> list[list[str]]:
+def changes_of(batch: Batch[Thing]) -> list[list[str]]:
     changes = []
     for change in batch.changes:
         match change:
             case Added(new):
-                changes.append(["added", *_told(new)])
+                changes.append(["added", *_identity(new)])
             case Updated(_, new):
-                changes.append(["updated", *_told(new)])
+                changes.append(["updated", *_identity(new)])
             case Deleted(old):
-                changes.append(["deleted", *_told(old)])
+                changes.append(["deleted", *_identity(old)])
     return changes
 
 
-def _told(thing: Thing) -> tuple[str, ...]:
+def _identity(thing: Thing) -> tuple[str, ...]:
     meta = thing.metadata
     return (meta.namespace, meta.name, meta.uid, meta.resourceVersion)
 
@@ -51,7 +51,7 @@ async def _main(kubeconfig: str, path: str, namespace: str, name: str) -> None:
         # Watches of a few seconds, so that they also end in the ordinary way.
         informer = Informer(client, CONFIG_MAPS, namespace=namespace, watch_seconds=2.0, backoff=QUICK)
         informer.subscribe(
-            lambda batch: line.send(epoch=batch.epoch, listed=batch.listed, changes=told(batch))
+            lambda batch: line.send(epoch=batch.epoch, listed=batch.listed, changes=changes_of(batch))
         )
         await informer.run()
 

@@ -144,14 +144,14 @@ class HonestHub:
     def _put(self, key: Key, token: str, uid: str) -> State:
         self.version += self.chance.choice((1, 1, 1, 5))
         state = State(key=key, uid=uid, version=self.version, token=token)
-        self._tell("MODIFIED" if key in self.objects else "ADDED", state)
+        self._record_event("MODIFIED" if key in self.objects else "ADDED", state)
         self.objects[key] = state
         return state
 
     def _delete(self, key: Key) -> None:
         self.version += 1
         last = self.objects.pop(key)
-        self._tell("DELETED", State(key=key, uid=last.uid, version=self.version, token=last.token))
+        self._record_event("DELETED", State(key=key, uid=last.uid, version=self.version, token=last.token))
 
-    def _tell(self, type_: EventType, state: State) -> None:
+    def _record_event(self, type_: EventType, state: State) -> None:
         self.events.append(Event(type=type_, state=state))

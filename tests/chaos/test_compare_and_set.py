@@ -13,7 +13,7 @@ import pytest
 from chaos.linearizability import Access, AccessKind, Operation, order, register
 from chaos.record import Key, Record, State, Verb, Write
 from chaos.servers import RealServer, Server, client_of, embedded_server
-from chaos.things import CONFIG_MAPS, furnish
+from chaos.things import CONFIG_MAPS, create_kinds
 from chaos.traffic import Pulse, Writer
 
 VERBS: Mapping[str, int] = {"create": 20, "update": 40, "patch": 10, "delete": 15, "get": 30, "touch": 10}
@@ -93,7 +93,7 @@ async def test_concurrent_accesses_of_each_object_are_linearizable(
             )
             for number in range(WRITERS)
         ]
-        await furnish(writers[0].client, namespace)
+        await create_kinds(writers[0].client, namespace)
         async with asyncio.TaskGroup() as traffic:
             for each in writers:
                 traffic.create_task(each.run(until=lambda: over))
@@ -107,12 +107,12 @@ async def test_concurrent_accesses_of_each_object_are_linearizable(
             await pulse.sends(length * WRITES // (kills + 1))
             over = True
     for key, operations in histories(record).items():
-        assert order(operations, initial=None, step=register) is not None, _told(key, operations)
+        assert order(operations, initial=None, step=register) is not None, _format(key, operations)
     seen = {(write.verb, write.outcome) for write in record.writes}
     assert {("update", "conflict"), ("update", "done"), ("create", "exists"), ("delete", "conflict")} <= seen
 
 
-def _told(key: Key, operations: list[Operation[Access]]) -> str:
+def _format(key: Key, operations: list[Operation[Access]]) -> str:
     lines = [f"{each.begun:.4f} {each.ended:.4f} {each.call}" for each in operations]
     return f"no order explains {key}:\n" + "\n".join(sorted(lines))
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from chaos.durability import problems, told
+from chaos.durability import format_problems, problems
 from chaos.record import Key, Listing, Record, State, Watching
 from chaos.servers import EmbeddedServer, client_of, embedded_server
-from chaos.things import BOATS, CONFIG_MAPS, DEFINITIONS, RESOURCES, Thing, body, furnish, state_of
+from chaos.things import BOATS, CONFIG_MAPS, DEFINITIONS, RESOURCES, Thing, body, create_kinds, state_of
 from chaos.traffic import LAST, NAMESPACES, Pulse, Watcher, Writer, ours
 from clients import boats
 from fairway.hub.storage import archive
@@ -86,7 +86,7 @@ async def test_acknowledged_writes_survive_crashes_and_are_watched_once(
             )
 
         first = await writer("first")
-        await furnish(first.client, *NAMESPACES)
+        await create_kinds(first.client, *NAMESPACES)
         watchers: list[Watcher] = []
         for resource in RESOURCES.values():
             await first.list(resource, None)
@@ -124,7 +124,7 @@ async def test_acknowledged_writes_survive_crashes_and_are_watched_once(
                 await first.list(resource, None)
         await server.stop()
     found = problems(record)
-    assert not found, told(found)
+    assert not found, format_problems(found)
     # Otherwise it would have shown nothing.
     assert {"done", "exists", "conflict", "absent", "unknown"} <= {write.outcome for write in record.writes}
     assert kills >= KILLS
@@ -144,7 +144,7 @@ async def test_first_start_killed_anywhere_can_be_repeated(tmp_path: Path, chanc
             await server.crash()
             await server.start()
             async with client_of(server) as client:
-                await furnish(client, *NAMESPACES)
+                await create_kinds(client, *NAMESPACES)
             await server.stop()
             assert archive.check(server.data).problems == ()
 
@@ -157,7 +157,7 @@ async def test_deletions_in_progress_finish_after_a_crash(tmp_path: Path, chance
     doomed, kept = NAMESPACES
     async with embedded_server(folder=tmp_path) as server:
         async with client_of(server) as client:
-            await furnish(client, doomed, kept)
+            await create_kinds(client, doomed, kept)
             owner = await client.create(CONFIG_MAPS, {"metadata": {"name": "owner"}}, namespace=kept)
             reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner.metadata.uid}
             for at in range(0, OBJECTS, 50):

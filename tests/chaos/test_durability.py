@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from chaos.durability import Problem, problems, told
+from chaos.durability import Problem, format_problems, problems
 from chaos.honest_hub import HonestHub
 from chaos.record import Event, Key, Listing, Record, State, Watching, Write
 
@@ -20,7 +20,7 @@ def honest(seed: int) -> Record:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_checker_accepts_the_record_of_a_correct_hub(seed: int) -> None:
     found = problems(honest(seed))
-    assert not found, told(found)
+    assert not found, format_problems(found)
 
 
 def rewrite(record: Record, change: Callable[[list[Event]], Iterable[Event]]) -> None:
@@ -353,5 +353,5 @@ def test_checker_finds_every_false_answer(lie: Callable[[Record], None], seed: i
 
 def test_checker_reports_problems_briefly() -> None:
     many = [Problem("gap", f"no {number}") for number in range(30)]
-    assert told(many[:2]) == "gap: no 0\ngap: no 1"
-    assert told(many).splitlines()[-1] == "… and 10 more"
+    assert format_problems(many[:2]) == "gap: no 0\ngap: no 1"
+    assert format_problems(many).splitlines()[-1] == "… and 10 more"

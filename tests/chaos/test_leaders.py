@@ -64,7 +64,7 @@ class Election:
         await self._until(lambda: bool(found()))
         return found()[0]
 
-    async def lease_told(self, *, until: int) -> None:
+    async def lease_observed(self, *, until: int) -> None:
         """Wait until the lease's watch is at this version, as the ledger's watch may be ahead."""
         await self._until(lambda: self.lease[-1].version > until)
 
@@ -188,7 +188,7 @@ async def test_at_most_one_replica_leads_through_stops_and_kills(server: Server,
         await held.written(above=(await held.given_back(since=last.token)).token)
 
         ledger = tuple(held.ledger)
-        await held.lease_told(until=ledger[-1].version)
+        await held.lease_observed(until=ledger[-1].version)
         found = problems(held.lease, ledger, held.guards())
         assert not found, "\n".join(map(str, found[:10]))
         assert len({entry.token for entry in held.ledger}) >= 5

@@ -70,7 +70,7 @@ def event_of(resource: Resource[Thing], event: WatchEvent[Thing]) -> Event:
     return Event(type=event.type, state=state_of(resource, event.object))
 
 
-async def furnish(client: Client, *namespaces: str) -> None:
+async def create_kinds(client: Client, *namespaces: str) -> None:
     """Create the namespaces and the custom kind, and wait until it is served."""
     for name in namespaces:
         await _create(client, "/api/v1/namespaces", {"metadata": {"name": name}})

@@ -35,11 +35,11 @@ def test_lint_checks_all_objects_of_a_hub(fairway_hub: HubAddress, capsys: Captu
     assert live["counts"] == files["counts"]
     assert {(each["file"], each["line"]) for each in live["findings"]} == {("", 0)}
 
-    def told(document: dict[str, list[dict[str, object]]]) -> list[tuple[object, ...]]:
+    def findings_of(document: dict[str, list[dict[str, object]]]) -> list[tuple[object, ...]]:
         keys = ("kind", "namespace", "name", "rule", "path", "message", "remedy")
         return sorted(tuple(each[key] for key in keys) for each in document["findings"])
 
-    assert told(live) == told(files)
+    assert findings_of(live) == findings_of(files)
     assert lint(fairway_hub) == 0
     first = capsys.readouterr().out.splitlines()[0]
     assert first.startswith(

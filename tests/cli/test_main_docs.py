@@ -95,7 +95,7 @@ def environment(folder: Path) -> dict[str, str]:
     return {**os.environ, "PATH": path, "KUBECONFIG": "kubeconfig", "COLUMNS": "120", "NO_COLOR": "1"}
 
 
-def told(folder: Path, command: str) -> str:
+def output_of(folder: Path, command: str) -> str:
     done = forked.shell(command, env=environment(folder), cwd=folder)
     assert done.returncode in (0, 1, 2)
     assert "internal error" not in done.stdout
@@ -115,7 +115,7 @@ def watched(folder: Path, command: str, expected: str) -> str:
         lines: list[str] = []
         for line in expected.splitlines():
             if line.startswith(ELSEWHERE):
-                told(folder, line.removeprefix(ELSEWHERE))
+                output_of(folder, line.removeprefix(ELSEWHERE))
                 lines.append(f"{line}\n")
             else:
                 lines.append(process.stdout.readline())
@@ -127,7 +127,7 @@ def watched(folder: Path, command: str, expected: str) -> str:
 def test_cli_page_shows_the_printed_output(terminal: Path) -> None:
     assert shutil.which("fairway", path=environment(terminal)["PATH"])
     for command, expected in shown():
-        got = watched(terminal, command, expected) if "--watch" in command else told(terminal, command)
+        got = watched(terminal, command, expected) if "--watch" in command else output_of(terminal, command)
         assert normal(got) == normal(expected), command
 
 

@@ -35,12 +35,12 @@ def environment(**more: str) -> dict[str, str]:
 @dataclass(frozen=True, kw_only=True)
 class Up:
     process: forked.Process
-    told: Mapping[str, Any]
+    announcement: Mapping[str, Any]
     errors: Path
 
     @property
     def kubeconfig(self) -> Path:
-        return Path(self.told["kubeconfig"])
+        return Path(self.announcement["kubeconfig"])
 
     def client(self) -> Client:
         return Client(load(self.kubeconfig).context())
@@ -58,8 +58,8 @@ def announced(process: forked.Process, errors: Path) -> Mapping[str, Any]:
         line = process.stdout.readline()
         assert line, errors.read_text()
         text += line
-    told: Mapping[str, Any] = json.loads(text)
-    return told
+    announcement: Mapping[str, Any] = json.loads(text)
+    return announcement
 
 
 @contextmanager
@@ -72,7 +72,7 @@ def up(tmp_path: Path, *arguments: object) -> Iterator[Up]:
         forked.Process(command, stdout=forked.PIPE, stderr=stderr, env=environment(), cwd=ROOT) as process,
     ):
         try:
-            yield Up(process=process, told=announced(process, errors), errors=errors)
+            yield Up(process=process, announcement=announced(process, errors), errors=errors)
         finally:
             process.kill()
 

@@ -117,12 +117,12 @@ async def established(talk: Talk, name: str) -> None:
         path = f"/apis/{spec['group']}/{version}"
         while (await talk.call("GET", f"{path}/{plural}"))[0] != 200:
             await asyncio.sleep(0.05)
-        while plural not in await _told(talk, path, "resources"):
+        while plural not in await _names(talk, path, "resources"):
             await asyncio.sleep(0.05)
-    while spec["group"] not in await _told(talk, "/apis", "groups"):
+    while spec["group"] not in await _names(talk, "/apis", "groups"):
         await asyncio.sleep(0.05)
 
 
-async def _told(talk: Talk, path: str, part: str) -> set[str]:
+async def _names(talk: Talk, path: str, part: str) -> set[str]:
     code, answer = await talk.call("GET", path)
     return {each["name"] for each in answer[part]} if code == 200 else set()

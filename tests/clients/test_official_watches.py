@@ -22,7 +22,7 @@ def label(core: Any, namespace: str, name: str, **labels: str | None) -> Any:
     )
 
 
-def told(core: Any, namespace: str, count: int, **query: Any) -> tuple[list[tuple[str, str]], str]:
+def events_of(core: Any, namespace: str, count: int, **query: Any) -> tuple[list[tuple[str, str]], str]:
     """So many events, and the version to resume from."""
     watcher, events = watch.Watch(), []
     for event in watcher.stream(
@@ -37,36 +37,38 @@ def told(core: Any, namespace: str, count: int, **query: Any) -> tuple[list[tupl
 def test_official_watch_is_resumed(core: Any, room: str) -> None:
     selected = {"label_selector": "sea"}
     core.create_namespaced_config_map(room, config_map("a", labels={"sea": "north"}))
-    first, version = told(core, room, 1, **selected)
+    first, version = events_of(core, room, 1, **selected)
     assert first == [("ADDED", "a")]
     core.create_namespaced_config_map(room, config_map("b", labels={"sea": "south"}))
     label(core, room, "a", sea="baltic")
     core.delete_namespaced_config_map("b", room)
-    second, version = told(core, room, 3, resource_version=version, **selected)
+    second, version = events_of(core, room, 3, resource_version=version, **selected)
     assert second == [("ADDED", "b"), ("MODIFIED", "a"), ("DELETED", "b")]
     label(core, room, "a", sea=None)
-    assert told(core, room, 1, resource_version=version, **selected)[0] == [("DELETED", "a")]
+    assert events_of(core, room, 1, resource_version=version, **selected)[0] == [("DELETED", "a")]
 
 
 class Notes:
     """Calls of an informer's handlers in order; may be awaited."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[str, str]] = []
+        self.events_of: list[tuple[str, str]] = []
         self._changed = threading.Condition()
 
     def taker(self, type_: str) -> Any:
         def take(document: Any) -> None:
             with self._changed:
-                self.told.append((type_, document.metadata.name))
+                self.events_of.append((type_, document.metadata.name))
                 self._changed.notify_all()
 
         return take
 
     def after(self, count: int) -> list[tuple[str, str]]:
         with self._changed:
-            assert self._changed.wait_for(lambda: len(self.told) >= count, timeout=DEADLINE), self.told
-            return list(self.told)
+            assert self._changed.wait_for(lambda: len(self.events_of) >= count, timeout=DEADLINE), (
+                self.events_of
+            )
+            return list(self.events_of)
 
 
 @pytest.fixture

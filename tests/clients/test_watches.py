@@ -283,14 +283,14 @@ async def test_many_watches_get_the_same_events(collection: Collection) -> None:
     there = await collection.create("there")
     since = str(version(there))
 
-    async def told(stream: Stream) -> list[tuple[str, str]]:
+    async def events_of(stream: Stream) -> list[tuple[str, str]]:
         return [brief(event) for event in await stream.take(20)]
 
     async with (
         watching(collection.talk, collection.path, resourceVersion=since) as one,
         watching(collection.talk, collection.path, resourceVersion=since) as two,
     ):
-        readers = asyncio.gather(told(one), told(two))
+        readers = asyncio.gather(events_of(one), events_of(two))
         await asyncio.gather(*(collection.create(f"n{index}") for index in range(20)))
         first, second = await readers
     assert first == second

@@ -20,7 +20,7 @@ import pytest
 from msgspec import structs
 
 from controllers.placement_view import PlacementView, Versions
-from controllers.settling import DEADLINE, settled, told, told_of_deletion
+from controllers.settling import DEADLINE, deletion_observed, observed, settled
 from fairway.api.cluster import CLUSTER_SET_LABEL, ManagedCluster, Taint
 from fairway.api.clusterset import ManagedClusterSet, ManagedClusterSetBinding
 from fairway.api.decision import PlacementDecision
@@ -284,14 +284,14 @@ class HubFleet(PlacementView):
             namespace=namespace,
             subresource="status" if status else None,
         )
-        await self._told(resource, written)
+        await self._observed(resource, written)
         return written
 
     async def create(
         self, resource: Resource[T], body: T | Mapping[str, Any], *, namespace: str | None = None
     ) -> T:
         written = await self.client.create(resource, body, namespace=namespace)
-        await self._told(resource, written)
+        await self._observed(resource, written)
         return written
 
     async def delete(
@@ -307,12 +307,12 @@ class HubFleet(PlacementView):
         deleted = await self.client.get(resource, name, namespace=namespace)
         await self.client.delete(resource, name, namespace=namespace, propagation=propagation)
         for manager in tuple(self._followers):
-            await told_of_deletion(manager, resource, deleted)
+            await deletion_observed(manager, resource, deleted)
 
-    async def _told(self, resource: Resource[T], written: T) -> None:
+    async def _observed(self, resource: Resource[T], written: T) -> None:
         """Wait for the followers, because the watches of different kinds are not synchronized."""
         for manager in tuple(self._followers):
-            await told(manager, resource, written)
+            await observed(manager, resource, written)
 
     # Waiting
 
@@ -342,7 +342,7 @@ class HubFleet(PlacementView):
 
     async def after(self, manager: Manager, resource: Resource[T], written: T) -> None:
         """Wait until the controllers have observed a write and have nothing left to do, and this view is current."""
-        await told(manager, resource, written)
+        await observed(manager, resource, written)
         await self.settled(manager)
 
     async def settled(self, manager: Manager) -> None:

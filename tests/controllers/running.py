@@ -49,7 +49,7 @@ class RunningController:
     controller: Reconciler
     informers: InformerFactory
 
-    async def told(self, resource: Resource[T], written: T, *, fields: str = "") -> None:
+    async def observed(self, resource: Resource[T], written: T, *, fields: str = "") -> None:
         """Wait until the controller has observed a write and emptied its queue."""
         informer = self.informers.of(resource, fields=fields)
         async with asyncio.timeout(DEADLINE), aclosing(informer.changes()) as changes:
@@ -60,7 +60,7 @@ class RunningController:
 
     async def caught_up(self, resource: Resource[T], written: T, *, fields: str = "") -> None:
         """Wait until the controller has observed a write and everything else, and has nothing left to do."""
-        await self.told(resource, written, fields=fields)
+        await self.observed(resource, written, fields=fields)
         await self.settled()
 
     async def settled(self) -> None:

@@ -18,13 +18,13 @@ DEADLINE: Final = 120.0
 """Seconds after which a waiting test fails."""
 
 
-async def told(manager: Manager, resource: Resource[T], written: T) -> None:
+async def observed(manager: Manager, resource: Resource[T], written: T) -> None:
     """Wait until the controllers have observed a write, if they watch its kind."""
     for informer in _looking(manager, resource):
         await _until(informer, lambda each: _has(each, [written]))
 
 
-async def told_of_deletion(manager: Manager, resource: Resource[T], deleted: T) -> None:
+async def deletion_observed(manager: Manager, resource: Resource[T], deleted: T) -> None:
     """Wait until the controllers have observed that an object is deleted, being deleted, or recreated."""
     meta = deleted.metadata
 
@@ -71,15 +71,15 @@ async def caught_up(client: Client, informer: Informer[Any]) -> bool:
     listed = await client.list(informer.resource, fields=informer.fields)
     there = {(each.metadata.namespace, each.metadata.name) for each in listed.items}
 
-    def told(informer: Informer[Any]) -> bool:
+    def observed(informer: Informer[Any]) -> bool:
         old = informer.store.keys() - there - informer.unreadable.keys()
         return _has(informer, listed.items) and all(
             _version(informer.store[key]) > int(listed.resource_version) for key in old
         )
 
-    if told(informer):
+    if observed(informer):
         return True
-    await _until(informer, told)
+    await _until(informer, observed)
     return False
 
 

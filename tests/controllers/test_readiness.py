@@ -15,7 +15,7 @@ PLACEMENTS = "placements.cluster.open-cluster-management.io"
 LEASES = "leases.coordination.k8s.io"
 
 
-def told(lag: dict[str, float]) -> list[str]:
+def unready_reasons(lag: dict[str, float]) -> list[str]:
     waiting = [kind for kind, seconds in lag.items() if math.isinf(seconds)]
     informers: Any = SimpleNamespace(waiting=lambda: waiting, lag=lambda: lag)
     nobody = cast("Client", None)
@@ -33,12 +33,14 @@ def told(lag: dict[str, float]) -> list[str]:
 
 @pytest.mark.parametrize("seconds", [0.0, STALE_SECONDS])
 def test_reopened_watch_does_not_affect_readiness(seconds: float) -> None:
-    assert told({PLACEMENTS: seconds, LEASES: 0.0}) == []
+    assert unready_reasons({PLACEMENTS: seconds, LEASES: 0.0}) == []
 
 
 def test_readiness_names_unlisted_kinds() -> None:
-    assert told({PLACEMENTS: math.inf, LEASES: 0.0}) == [NOT_LISTED.format(kind=PLACEMENTS)]
+    assert unready_reasons({PLACEMENTS: math.inf, LEASES: 0.0}) == [NOT_LISTED.format(kind=PLACEMENTS)]
 
 
 def test_readiness_names_only_the_forbidden_kind() -> None:
-    assert told({PLACEMENTS: 0.0, LEASES: 90.0}) == [OUT_OF_SIGHT.format(kind=LEASES, seconds=90.0)]
+    assert unready_reasons({PLACEMENTS: 0.0, LEASES: 90.0}) == [
+        OUT_OF_SIGHT.format(kind=LEASES, seconds=90.0)
+    ]

@@ -77,7 +77,7 @@ async def reader(tools: Tools, folder: Path) -> AsyncIterator[Reader]:
             )
 
 
-async def told(url: str, line: str) -> None:
+async def until_metric(url: str, line: str) -> None:
     """Wait until the metrics have that line."""
     async with aiohttp.ClientSession(trust_env=False) as session:
         while True:

@@ -8,7 +8,7 @@ import pytest
 
 from deploy import stand_in
 from deploy.documents import ROOT, sections
-from deploy.reader import Reader, reader, told
+from deploy.reader import Reader, reader, until_metric
 from fairway.controllers import settings
 from fairway.controllers.manager import OCM_SECONDS
 from fairway.controllers.placement.ocm_detection import NAMESPACE
@@ -113,7 +113,7 @@ async def beside(me: Reader) -> None:
     on_the_hub, anywhere = PAGE[BESIDE]
     assert "placement (shadow)" in await me.shell.run(on_the_hub)
     ((name, running),) = me.node.pods.items()
-    await told(running.url("metrics", "/metrics"), "fairway_shadow_differences 0.0")
+    await until_metric(running.url("metrics", "/metrics"), "fairway_shadow_differences 0.0")
     assert "Forbidden" not in me.node.log(name)
     with Port() as port:
         command = anywhere.strip().replace("127.0.0.1:8080", f"127.0.0.1:{port}")

@@ -131,7 +131,7 @@ class LoopHarness:
         self.processes[name] = process
         return process
 
-    async def said(self, name: str, text: str) -> None:
+    async def until_printed(self, name: str, text: str) -> None:
         """Until the process has printed it."""
         async with asyncio.timeout(SECONDS):
             while text not in (self.folder / f"{name}.log").read_text(encoding="utf-8"):

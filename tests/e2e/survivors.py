@@ -143,7 +143,7 @@ class Survivors(LoopHarness):
         if not name.startswith("agent-"):
             await self.processes[name].restart(grace=0)
 
-    def told(self) -> str:
+    def logs(self) -> str:
         logs = [f"--- {name}\n{each.tail()}" for name, each in self.processes.items()]
         for cluster in CLUSTERS:
             log = self.agent_folder(cluster) / "log"
@@ -209,7 +209,7 @@ async def at_home(harness: Survivors) -> None:
         harness.join(cluster)
     await harness.fairway("addon", "install", "resource-usage", *SETTINGS)
     for cluster in CLUSTERS:
-        await harness.said(f"join-{cluster}", f"fairway accept {cluster}")
+        await harness.until_printed(f"join-{cluster}", f"fairway accept {cluster}")
         await harness.fairway("accept", cluster)
     await harness.create(BINDINGS, BINDING)
     await harness.create(PLACEMENTS, PLACEMENT)
@@ -250,7 +250,7 @@ async def quiet(harness: Survivors) -> None:
             return
         moved = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
         before = after
-    raise AssertionError(f"still being written: {sorted(moved)}\n{harness.told()}")
+    raise AssertionError(f"still being written: {sorted(moved)}\n{harness.logs()}")
 
 
 async def renewed(harness: Survivors) -> None:

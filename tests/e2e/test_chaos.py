@@ -132,10 +132,10 @@ async def go_back(harness: Survivors) -> None:
 async def remove_the_add_on(harness: Survivors) -> None:
     """While a second agent, which is not part of the add-on, also writes."""
     await harness.agent(VICTIM)
-    await harness.said(SECOND, "resource-usage for cluster")
+    await harness.until_printed(SECOND, "resource-usage for cluster")
     await harness.fairway("addon", "uninstall", "resource-usage")
     await harness.create(PODS, pod("meanwhile", cpu="500m"), server=VICTIM)
-    await harness.said(SECOND, "could not publish")
+    await harness.until_printed(SECOND, "could not publish")
     assert not await harness.documents([SCORE.rpartition("/")[0]])
     await harness.fairway("addon", "install", "resource-usage", *SETTINGS)
 

@@ -86,7 +86,7 @@ async def joined(harness: LoopHarness) -> None:
         harness.join(cluster)
     for cluster in CLUSTERS:
         await harness.until(f"{cluster} asks to join", lambda _: True, CLUSTER_OF.format(cluster=cluster))
-        await harness.said(f"join-{cluster}", f"fairway accept {cluster}")
+        await harness.until_printed(f"join-{cluster}", f"fairway accept {cluster}")
         await harness.fairway("accept", cluster)
     for cluster in CLUSTERS:
         found = await harness.until(

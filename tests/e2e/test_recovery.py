@@ -44,7 +44,7 @@ async def install(harness: LoopHarness) -> None:
         await harness.create("/api/v1/nodes", NODE, server=cluster)
         harness.join(cluster, "--local-agents")
     for cluster in CLUSTERS:
-        await harness.said(f"join-{cluster}", f"fairway accept {cluster}")
+        await harness.until_printed(f"join-{cluster}", f"fairway accept {cluster}")
         await harness.fairway("accept", cluster)
     settings = ("PROVIDERS=resource-usage,health", "INTERVAL=2s", "VALID_FOR=30s")
     await harness.fairway("addon", "install", "resource-usage", *(f"--set={each}" for each in settings))

@@ -104,7 +104,7 @@ async def test_agent_continues_with_renewed_certificate(harness: LoopHarness, cl
     await harness.create("/api/v1/nodes", NODE, server=CLUSTER)
     join(harness)
     await harness.fairway("addon", "install", "resource-usage")
-    await harness.said(f"join-{CLUSTER}", f"fairway accept {CLUSTER}")
+    await harness.until_printed(f"join-{CLUSTER}", f"fairway accept {CLUSTER}")
     await harness.fairway("accept", CLUSTER)
     first = await identity(harness)
     # As a kubelet mounts it: all files are replaced at once.

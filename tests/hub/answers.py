@@ -21,7 +21,7 @@ def answers(name: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     return header, cases
 
 
-def told(causes: Iterable[Cause]) -> list[list[str]]:
+def causes_of(causes: Iterable[Cause]) -> list[list[str]]:
     return sorted([cause.field, cause.reason, cause.message] for cause in causes)
 
 

@@ -85,7 +85,7 @@ async def approving(admin: Client, cluster: str) -> None:
 
 
 @asynccontextmanager
-async def looked_after(member: Joined, **options: Any) -> AsyncIterator[AddOnCredentials]:
+async def running_add_ons(member: Joined, **options: Any) -> AsyncIterator[AddOnCredentials]:
     add_ons = AddOnCredentials(member.hub, member.cluster, member.state, **options)
     async with at_work(add_ons.run(), approving(member.admin, member.name)):
         yield add_ons
@@ -131,7 +131,7 @@ async def rotated_of(member: Joined, add_on: str) -> Condition:
 
 async def test_addon_credentials_are_stored_in_secret(member: Joined, tmp_path: Path) -> None:
     add_on = fresh("score")
-    async with looked_after(member):
+    async with running_add_ons(member):
         await install(member, add_on)
         secret = await secret_of(member, add_on)
         rotated = await rotated_of(member, add_on)
@@ -154,7 +154,7 @@ async def test_addon_credentials_are_stored_in_secret(member: Joined, tmp_path: 
 async def test_addon_certificate_is_renewed_in_time_and_when_lost(member: Joined) -> None:
     add_on = fresh("score")
     clock = ShiftedClock()
-    async with looked_after(member, seconds=600, clock=clock):
+    async with running_add_ons(member, seconds=600, clock=clock):
         await install(member, add_on)
         first = await secret_of(member, add_on)
         await rotated_of(member, add_on)  # from now on it looks at the clock only when it is woken
@@ -174,7 +174,7 @@ async def test_addon_secret_is_deleted_with_the_addon(
     member: Joined, caplog: pytest.LogCaptureFixture
 ) -> None:
     add_on = fresh("score")
-    async with looked_after(member):
+    async with running_add_ons(member):
         await install(member, add_on, finalizers=("test.dev/holds",))
         secret = await secret_of(member, add_on)
         await member.admin.delete(MANAGED_CLUSTER_ADD_ONS, add_on, namespace=member.name)
@@ -202,7 +202,7 @@ async def test_foreign_secret_is_not_changed(member: Joined, labels: dict[str, s
     await member.cluster.request("POST", "/api/v1/namespaces", body={"metadata": {"name": namespace}})
     theirs = {"metadata": {"name": name, "labels": labels}, "data": {"tls.key": b"theirs"}}
     before = await member.cluster.create(SECRETS, theirs, namespace=namespace)
-    async with looked_after(member):
+    async with running_add_ons(member):
         await install(member, add_on)
         rotated = await rotated_of(member, add_on)
     assert (rotated.status, rotated.reason) == ("False", UPDATE_FAILED)
@@ -216,7 +216,7 @@ async def test_invalid_install_namespace_affects_only_its_addon(
     member: Joined, caplog: pytest.LogCaptureFixture
 ) -> None:
     bad, good = fresh("bad"), fresh("score")
-    async with looked_after(member) as add_ons:
+    async with running_add_ons(member) as add_ons:
         await install(member, bad, namespace="../kube-system")
         await install(member, good)
         await secret_of(member, good)
@@ -229,23 +229,23 @@ async def test_invalid_install_namespace_affects_only_its_addon(
 
 async def test_secret_of_addon_deleted_while_stopped_is_removed(member: Joined) -> None:
     add_on = fresh("score")
-    async with looked_after(member):
+    async with running_add_ons(member):
         await install(member, add_on)
         secret = await secret_of(member, add_on)
     await member.admin.delete(MANAGED_CLUSTER_ADD_ONS, add_on, namespace=member.name)
     other = {"metadata": {"name": "other-hub-kubeconfig"}}
     await member.cluster.create(SECRETS, other, namespace=secret.metadata.namespace)
-    async with looked_after(member):
+    async with running_add_ons(member):
         await gone(member.cluster, SECRETS, secret.metadata.name, namespace=secret.metadata.namespace)
     await member.cluster.get(SECRETS, "other-hub-kubeconfig", namespace=secret.metadata.namespace)
 
 
 async def test_restarted_agent_keeps_stored_identity(member: Joined) -> None:
     add_on = fresh("score")
-    async with looked_after(member):
+    async with running_add_ons(member):
         await install(member, add_on)
         first = await secret_of(member, add_on)
-    async with looked_after(member) as again, asyncio.timeout(DEADLINE):
+    async with running_add_ons(member) as again, asyncio.timeout(DEADLINE):
         await again.informer.synced.wait()
         second = await secret_of(member, add_on)
     assert second.data == first.data

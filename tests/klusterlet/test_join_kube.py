@@ -51,14 +51,14 @@ def real_fleet(kube_tools: Tools, tmp_path: Path) -> Iterator[Fleet]:
         yield Fleet(hub=hub.kubeconfig, cluster=cluster.kubeconfig)
 
 
-def says(cluster: ManagedCluster, kind: str) -> str:
+def status_of(cluster: ManagedCluster, kind: str) -> str:
     found = find_condition(cluster.status.conditions or (), kind)
     return "" if found is None else found.status
 
 
-async def looked_after(fleet: Fleet) -> None:
+async def check_joined(fleet: Fleet) -> None:
     async with Client.from_kubeconfig(fleet.hub) as hub, Client.from_kubeconfig(fleet.cluster) as cluster:
-        await until(hub, MANAGED_CLUSTERS, NAME, lambda each: says(each, CONDITION_AVAILABLE) == "True")
+        await until(hub, MANAGED_CLUSTERS, NAME, lambda each: status_of(each, CONDITION_AVAILABLE) == "True")
         await cluster.create(NODES, {"metadata": {"name": "node1"}})
         amounts = {"cpu": "4", "memory": "8Gi"}
         status = {"status": {"capacity": amounts, "allocatable": amounts}}
@@ -94,7 +94,7 @@ async def cluster_has(cluster: Client, hub: Client) -> None:
 
 async def renewed(fleet: Fleet) -> None:
     async with Client.from_kubeconfig(fleet.hub) as hub:
-        await until(hub, MANAGED_CLUSTERS, NAME, lambda each: says(each, names.ROTATED) == "True")
+        await until(hub, MANAGED_CLUSTERS, NAME, lambda each: status_of(each, names.ROTATED) == "True")
         requests = (await hub.list(SIGNING_REQUESTS, labels=f"{names.CLUSTER_LABEL}={NAME}")).items
         assert len(requests) == 2
 
@@ -115,7 +115,7 @@ def test_cluster_joins_renews_and_leaves(real_fleet: Fleet, tmp_path: Path) -> N
         process.until("is waiting for approval")
         fleet.accept(NAME)
         process.until("has joined hub")
-        asyncio.run(looked_after(fleet))
+        asyncio.run(check_joined(fleet))
         process.kill()
     with State.locked(tmp_path / "state", cluster=NAME) as state:
         before = state.certificate()

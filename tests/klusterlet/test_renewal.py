@@ -36,7 +36,7 @@ async def member(fleet: Fleet, tmp_path: Path) -> AsyncIterator[Joined]:
         yield made
 
 
-class Said:
+class RecordedConditions:
     def __init__(self) -> None:
         self.conditions: list[Condition] = []
         self.spoke = asyncio.Event()
@@ -47,7 +47,7 @@ class Said:
 
 
 def renewal_of(
-    member: Joined, clock: ShiftedClock, say: Said, *, beside: Mapping[str, bytes] | None = None
+    member: Joined, clock: ShiftedClock, say: RecordedConditions, *, beside: Mapping[str, bytes] | None = None
 ) -> Renewal:
     return Renewal(
         member.hub,
@@ -61,7 +61,7 @@ def renewal_of(
 
 
 async def test_certificate_is_renewed_at_a_fifth_of_its_validity(member: Joined) -> None:
-    clock, said = ShiftedClock(), Said()
+    clock, said = ShiftedClock(), RecordedConditions()
     renewal = renewal_of(member, clock, said)
     first = member.state.hub.read()
     left = await renewal.check()
@@ -88,7 +88,7 @@ async def test_client_uses_renewed_certificate(member: Joined) -> None:
     """And its request was made with the old one, which is why it was approved."""
     clock = ShiftedClock()
     clock.ahead = LIFE - 60
-    await renewal_of(member, clock, Said()).check()
+    await renewal_of(member, clock, RecordedConditions()).check()
     await member.hub.get(MANAGED_CLUSTERS, member.name)
     labels = f"{names.CLUSTER_LABEL}={member.name}"
     requests = (await member.admin.list(SIGNING_REQUESTS, labels=labels)).items
@@ -114,7 +114,7 @@ async def test_unstored_certificate_is_not_requested_again(member: Joined) -> No
         certificate_spec(member.state, seconds=LIFE),
         vault,
         pending=member.state.pending("hub"),
-        report=Said(),
+        report=RecordedConditions(),
         clock=clock,
     )
     first = member.state.hub.read()
@@ -146,7 +146,7 @@ async def asked_under(member: Joined, prefix: str) -> CertificateSigningRequest:
 
 async def test_certificate_for_another_subject_is_replaced(member: Joined) -> None:
     """As for an add-on whose registration changed."""
-    said = Said()
+    said = RecordedConditions()
     vault = StateCredentialStore(member.state)
     other = CertificateSpec(subject=Subject(user="somebody"), prefix=f"{member.name}-x-")
     looking = Renewal(member.hub, other, vault, pending=member.state.pending("x"), report=said)
@@ -160,7 +160,7 @@ async def test_certificate_for_another_subject_is_replaced(member: Joined) -> No
 
 
 async def test_renewal_retries_unreachable_hub(fleet: Fleet, member: Joined) -> None:
-    clock, said = ShiftedClock(), Said()
+    clock, said = ShiftedClock(), RecordedConditions()
     clock.ahead = LIFE - 60
     renewal = renewal_of(member, clock, said)
     members = member.state.hub.read()
@@ -209,7 +209,7 @@ async def test_renewal_is_reported_to_hub(member: Joined) -> None:
 
 
 async def test_changed_files_beside_certificate_are_restored(member: Joined) -> None:
-    said = Said()
+    said = RecordedConditions()
     renewal = renewal_of(member, ShiftedClock(), said, beside={names.AGENT_NAME: b"another"})
     before = member.state.hub.read()
     await renewal.check()

@@ -37,7 +37,7 @@ async def node(client: Client, name: str, **amounts: str) -> None:
     await client.patch(NODES, name, status, kind=Patch.MERGE, subresource="status")
 
 
-async def told(member: Joined, wanted: Any) -> ManagedCluster:
+async def until_reported(member: Joined, wanted: Any) -> ManagedCluster:
     return await until(member.admin, MANAGED_CLUSTERS, member.name, wanted)
 
 
@@ -50,26 +50,26 @@ async def test_status_has_conditions_version_resources_and_claims(member: Joined
     resource = f"example.com/{fresh('gpu')}"
     claim = fresh("claim")
     async with reported(member):
-        found = await told(member, lambda each: status_of(each, CONDITION_AVAILABLE) == "True")
+        found = await until_reported(member, lambda each: status_of(each, CONDITION_AVAILABLE) == "True")
         assert status_of(found, names.JOINED) == "True"
         assert status_of(found, CONDITION_ACCEPTED) == "True"
-        await told(member, lambda each: each.status.version.kubernetes.startswith("v1."))
+        await until_reported(member, lambda each: each.status.version.kubernetes.startswith("v1."))
 
         one, other = fresh("node"), fresh("node")
         await node(member.cluster, one, **{resource: "2"})
         await node(member.cluster, other, **{resource: "3"})
-        await told(member, lambda each: each.status.capacity.get(resource) == "5")
+        await until_reported(member, lambda each: each.status.capacity.get(resource) == "5")
         cordon = {"spec": {"unschedulable": True}}
         await member.cluster.patch(NODES, other, cordon, kind=Patch.MERGE)
-        found = await told(member, lambda each: each.status.allocatable.get(resource) == "2")
+        found = await until_reported(member, lambda each: each.status.allocatable.get(resource) == "2")
         assert found.status.capacity[resource] == "5"
 
         await member.cluster.create(CLUSTER_CLAIMS, {"metadata": {"name": claim}, "spec": {"value": "v"}})
-        await told(
+        await until_reported(
             member, lambda each: (claim, "v") in [(c.name, c.value) for c in each.status.clusterClaims]
         )
         await member.cluster.delete(CLUSTER_CLAIMS, claim)
-        await told(member, lambda each: claim not in [c.name for c in each.status.clusterClaims])
+        await until_reported(member, lambda each: claim not in [c.name for c in each.status.clusterClaims])
 
         # What is gone from the cluster is gone from the hub; what others added is not ours to remove.
         foreign = {"status": {"capacity": {"somebody.dev/sockets": "2"}}}
@@ -78,17 +78,17 @@ async def test_status_has_conditions_version_resources_and_claims(member: Joined
         )
         for each in (one, other):
             await member.cluster.delete(NODES, each)
-        found = await told(member, lambda each: resource not in each.status.capacity)
+        found = await until_reported(member, lambda each: resource not in each.status.capacity)
         assert found.status.capacity["somebody.dev/sockets"] == "2"
         assert resource not in found.status.allocatable
 
 
 async def test_overwritten_status_is_restored(member: Joined) -> None:
     async with reported(member):
-        await told(member, lambda each: each.status.version.kubernetes != "")
+        await until_reported(member, lambda each: each.status.version.kubernetes != "")
         wrong: dict[str, Any] = {"status": {"version": {"kubernetes": "v0.0.1"}, "conditions": []}}
         await member.admin.patch(MANAGED_CLUSTERS, member.name, wrong, kind=Patch.MERGE, subresource="status")
-        await told(
+        await until_reported(
             member,
             lambda each: (
                 each.status.version.kubernetes != "v0.0.1" and status_of(each, CONDITION_AVAILABLE) == "True"
@@ -100,7 +100,7 @@ async def test_unchanged_cluster_writes_no_status(member: Joined) -> None:
     async with reported(member, health_seconds=0.1):
         first = f"example.com/{fresh('r')}"
         await node(member.cluster, fresh("node"), **{first: "1"})
-        found = await told(
+        found = await until_reported(
             member,
             lambda each: first in each.status.capacity and status_of(each, CONDITION_AVAILABLE) == "True",
         )
@@ -138,7 +138,7 @@ async def test_unreachable_api_makes_cluster_unavailable(member: Joined) -> None
         assert status_of(first, CONDITION_AVAILABLE) == ""
         clock.ahead = 30
         await reporting._sync()
-        found = await told(member, lambda each: status_of(each, CONDITION_AVAILABLE) == "False")
+        found = await until_reported(member, lambda each: status_of(each, CONDITION_AVAILABLE) == "False")
         condition = find_condition(found.status.conditions or (), CONDITION_AVAILABLE)
         assert condition is not None
         assert condition.reason == UNAVAILABLE

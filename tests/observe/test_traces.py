@@ -115,7 +115,7 @@ def absent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry", nothing)
 
 
-def told(caplog: pytest.LogCaptureFixture) -> list[tuple[int, str]]:
+def logged(caplog: pytest.LogCaptureFixture) -> list[tuple[int, str]]:
     return [
         (each.levelno, each.getMessage()) for each in caplog.records if each.name == "fairway.observe.traces"
     ]
@@ -125,7 +125,7 @@ def test_without_endpoint_traces_are_not_exported(caplog: pytest.LogCaptureFixtu
     caplog.set_level(logging.DEBUG)
     export = configure_from_environment({})
     assert (export.on, export.message) == (False, traces.NO_ENDPOINT)
-    assert told(caplog) == [(logging.DEBUG, traces.NO_ENDPOINT)]
+    assert logged(caplog) == [(logging.DEBUG, traces.NO_ENDPOINT)]
     export.close()
 
 
@@ -143,7 +143,7 @@ def test_missing_otel_package_is_named(
     assert not export.on
     assert export.message.startswith(traces.NOT_INSTALLED.partition("{missing}")[0])
     assert export.message.endswith("pip install 'fairway[otel]'")
-    assert told(caplog) == [(logging.WARNING, export.message)]
+    assert logged(caplog) == [(logging.WARNING, export.message)]
 
 
 def test_unsupported_otlp_protocol_is_named() -> None:
@@ -232,7 +232,7 @@ def test_endpoint_sets_up_an_exporter(
     installed = Installed(monkeypatch)
     export = configure_from_environment({ENDPOINT: "https://me:secret@collector:4318/x"})
     assert export.on
-    assert told(caplog) == [(logging.INFO, "traces are exported to https://collector:4318/x")]
+    assert logged(caplog) == [(logging.INFO, "traces are exported to https://collector:4318/x")]
     provider = installed.provider
     assert isinstance(provider, Provider)
     assert provider.resource["service.name"] == "fairway"

@@ -292,14 +292,14 @@ def test_cached_expression_results_equal_fresh_ones(steps: list[list[object]], t
 def test_missing_and_empty_conditions_are_distinguished_in_expressions() -> None:
     """Expressions read ``null`` and ``[]``."""
 
-    def told(name: str, conditions: tuple[()] | None) -> ManagedCluster:
+    def cluster_with(name: str, conditions: tuple[()] | None) -> ManagedCluster:
         bare = cluster(name)
         return structs.replace(bare, status=structs.replace(bare.status, conditions=conditions))
 
     fleet = Fleet()
-    fleet.load([told("c1", None), told("c2", ())])
+    fleet.load([cluster_with("c1", None), cluster_with("c2", ())])
     unknown = "managedCluster.status.conditions == null"
     assert holding(fleet, unknown) == ["c1"]
-    fleet.upsert_cluster(told("c1", ()))
-    fleet.upsert_cluster(told("c2", None))
+    fleet.upsert_cluster(cluster_with("c1", ()))
+    fleet.upsert_cluster(cluster_with("c2", None))
     assert holding(fleet, unknown) == ["c2"]

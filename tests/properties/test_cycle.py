@@ -387,7 +387,7 @@ class HubMachine(RuleBasedStateMachine):
             assert seen(again) == then
 
     @rule()
-    def let_go(self) -> None:
+    def release_outcomes(self) -> None:
         for outcome, then in self.kept:
             assert seen(outcome) == then
         self.kept.clear()

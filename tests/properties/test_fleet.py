@@ -178,7 +178,7 @@ class FleetMachine(RuleBasedStateMachine):
         )
 
     @rule()
-    def let_go(self) -> None:
+    def release_snapshots(self) -> None:
         self.held.clear()
 
     @invariant()

@@ -128,7 +128,7 @@ class Fleet(RuleBasedStateMachine):
         self._see(replace(self.clusters[name], away=away))
 
     @rule()
-    def start_anew(self) -> None:
+    def restart(self) -> None:
         """Another process: it reads the hub, and knows nothing else."""
         self.machine = RecoveryStateMachine(self.policy)
         self.low, self.well, self.fell, self.uncertain = {}, {}, {}, set()

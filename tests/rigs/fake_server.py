@@ -164,7 +164,7 @@ class FakeServer:
 
     def put(self, name: str, **labels: str) -> Entry:
         entry = self.put_silently(name, labels)
-        self._tell(entry)
+        self._notify(entry)
         return entry
 
     def put_silently(self, name: str, labels: Mapping[str, str] | None = None, **fields: Any) -> Entry:
@@ -175,7 +175,7 @@ class FakeServer:
     def delete(self, name: str) -> None:
         entry = self.delete_silently(name)
         if entry is not None:
-            self._tell(entry)
+            self._notify(entry)
 
     def delete_silently(self, name: str) -> Entry | None:
         return self.objects.erase(self._key(name))
@@ -192,7 +192,7 @@ class FakeServer:
     def _all(self, plural: str) -> list[Document]:
         return [self.objects.documents[key] for key in sorted(self.objects.documents) if key[0] == plural]
 
-    def _tell(self, entry: Entry) -> None:
+    def _notify(self, entry: Entry) -> None:
         for watcher in self._watchers:
             if entry.version > watcher.after:
                 watcher.queue.put_nowait(entry.line)
@@ -317,7 +317,7 @@ class FakeServer:
             entry = self.objects.erase(key)
             if entry is None:
                 return _refusal(404, "NotFound")
-            self._tell(entry)
+            self._notify(entry)
             return web.json_response(status(200, "", "gone"))
         new: Document = seen.json
         if seen.method == "POST":
@@ -332,7 +332,7 @@ class FakeServer:
             except Conflict:
                 return _refusal(409, "Conflict")
         entry = self.objects.store(key, new, touch=True)
-        self._tell(entry)
+        self._notify(entry)
         return web.json_response(entry.document, status=201 if seen.method == "POST" else 200)
 
     async def _watch(self, request: web.Request, query: Mapping[str, str]) -> web.StreamResponse:

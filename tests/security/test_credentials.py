@@ -239,7 +239,7 @@ async def test_token_of_a_deleted_account_is_rejected(hub: Hub, namespace: str) 
 # Certificates
 
 
-async def let_in(hub: Hub, certificate: Path) -> bool:
+async def is_accepted(hub: Hub, certificate: Path) -> bool:
     """Return whether the hub accepts the certificate. The embedded hub rejects most flawed ones in the handshake."""
     try:
         answers = await send(hub, request("POST", WHO, body={}), certificate=certificate)
@@ -249,7 +249,7 @@ async def let_in(hub: Hub, certificate: Path) -> bool:
 
 
 async def test_client_certificate_of_the_hub_authority_is_accepted(hub: Hub, tmp_path: Path) -> None:
-    assert await let_in(hub, Certificates.of(hub, tmp_path).client())
+    assert await is_accepted(hub, Certificates.of(hub, tmp_path).client())
 
 
 @pytest.mark.parametrize(
@@ -258,7 +258,7 @@ async def test_client_certificate_of_the_hub_authority_is_accepted(hub: Hub, tmp
     ids=["expired", "not yet", "for servers"],
 )
 async def test_flawed_client_certificate_is_rejected(hub: Hub, tmp_path: Path, flaw: dict[str, Any]) -> None:
-    assert not await let_in(hub, Certificates.of(hub, tmp_path).client(**flaw))
+    assert not await is_accepted(hub, Certificates.of(hub, tmp_path).client(**flaw))
 
 
 async def test_expired_client_certificate_gets_its_own_message(hub: Hub, tmp_path: Path) -> None:
@@ -269,12 +269,12 @@ async def test_expired_client_certificate_gets_its_own_message(hub: Hub, tmp_pat
 
 async def test_client_certificate_of_another_authority_is_rejected(hub: Hub, tmp_path: Path) -> None:
     ours = Certificates.of(hub, tmp_path)
-    assert not await let_in(hub, Certificates.stranger(tmp_path, like=ours.certificate).client())
+    assert not await is_accepted(hub, Certificates.stranger(tmp_path, like=ours.certificate).client())
 
 
 async def test_client_certificate_cannot_sign_certificates(hub: Hub, tmp_path: Path) -> None:
     ours = Certificates.of(hub, tmp_path)
-    assert not await let_in(hub, ours.below(ours.client("alice", group="")).client("root"))
+    assert not await is_accepted(hub, ours.below(ours.client("alice", group="")).client("root"))
 
 
 async def test_valid_certificate_beats_an_invalid_token(hub: Hub, tmp_path: Path) -> None:

@@ -260,22 +260,22 @@ def test_names_are_resolved_or_suggested() -> None:
 def test_advice_about_annotations_on_scores() -> None:
     old = builders.score("c1", {"cpu": 1}, valid_until=datetime(2026, 1, 1, tzinfo=UTC))
 
-    def told(says: str) -> list[tuple[str, str]]:
-        made = builders.placement(spec=by_cpu(number=1), annotations={MISSING_SCORE: says})
+    def given(missing: str) -> list[tuple[str, str]]:
+        made = builders.placement(spec=by_cpu(number=1), annotations={MISSING_SCORE: missing})
         world = World([*BOUND, builders.cluster("c1"), builders.cluster("c2"), old, made])
         return [(each.message, each.remedy) for each in advise(made, world.look(KEY, now=MICROS))]
 
-    assert told("worst") == [
+    assert given("worst") == [
         (
             "AddOnPlacementScores c1/default expired and count as the worst, by annotation fairway.dev/missing-score",
             advice.WORST_UNTIL,
         )
     ]
-    assert told("exclude")[0] == (
+    assert given("exclude")[0] == (
         "AddOnPlacementScores c1/default expired, so annotation fairway.dev/missing-score excludes the clusters",
         advice.LET_IN_AGAIN,
     )
-    assert told("wurst") == [
+    assert given("wurst") == [
         ("AddOnPlacementScores c1/default expired", advice.PUBLISH_AGAIN),
         (
             "annotation fairway.dev/missing-score: 'wurst' must be zero, worst or exclude, so it has no effect",

@@ -406,7 +406,7 @@ SINCE = "2031-05-05T12:00:00Z"
 STEPS = (CONDITION_ACCEPTED, JOINED, CONDITION_AVAILABLE)
 
 
-async def tell(client: Client, name: str, **conditions: tuple[str, str]) -> None:
+async def report(client: Client, name: str, **conditions: tuple[str, str]) -> None:
     """Write conditions of a cluster with status and message."""
     kinds = dict(zip(("accepted", "joined", "available"), STEPS, strict=True))
     found = [
@@ -427,7 +427,7 @@ YES = ("True", "")
 
 
 def test_accept_wait_ends_at_once_for_an_available_cluster(hub: HubAddress, capsys: Capture) -> None:
-    act(hub.kubeconfig, lambda client: tell(client, "old", accepted=YES, joined=YES, available=YES))
+    act(hub.kubeconfig, lambda client: report(client, "old", accepted=YES, joined=YES, available=YES))
     assert accept(hub, "old", "--wait") == 0
     told = capsys.readouterr()
     assert told.out == "cluster old already accepted\n"
@@ -447,7 +447,7 @@ def test_accept_wait_ends_at_once_for_an_available_cluster(hub: HubAddress, caps
 def test_accept_wait_timeout_names_what_is_missing(
     hub: HubAddress, capsys: Capture, said: dict[str, tuple[str, str]], why: str
 ) -> None:
-    act(hub.kubeconfig, lambda client: tell(client, "old", **said))
+    act(hub.kubeconfig, lambda client: report(client, "old", **said))
     assert accept(hub, "old", "c1", "--wait", "--timeout", "0") == 1
     told = capsys.readouterr()
     assert told.out.endswith("cluster c1 accepted\n")
@@ -469,8 +469,8 @@ def test_accept_wait_prints_what_is_missing(
 def test_accept_wait_ends_when_the_cluster_is_available(hub: HubAddress, tmp_path: Path) -> None:
     with watch(tmp_path, hub.kubeconfig, "accept", "old", "--wait", "--timeout", "600") as waiting:
         assert waiting.line() == "cluster old already accepted"
-        act(hub.kubeconfig, lambda client: tell(client, "old", accepted=YES))
-        act(hub.kubeconfig, lambda client: tell(client, "old", accepted=YES, joined=YES, available=YES))
+        act(hub.kubeconfig, lambda client: report(client, "old", accepted=YES))
+        act(hub.kubeconfig, lambda client: report(client, "old", accepted=YES, joined=YES, available=YES))
         assert waiting.process.wait() == 0
     assert "Traceback" not in waiting.errors.read_text()
 

@@ -96,7 +96,7 @@ async def folder(tmp_path: Path) -> Path:
         roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
         await create(talk, roles, metadata=meta("viewer"), rules=[])
         # What the hub does by itself is done, so that nothing is written later on.
-        await said(talk, f"{apps}/secrets", "robot-token", b'"token":')
+        await until_text(talk, f"{apps}/secrets", "robot-token", b'"token":')
         for namespace in ("apps", "default"):
             await appeared(talk, namespace)
     return folder
@@ -105,11 +105,11 @@ async def folder(tmp_path: Path) -> Path:
 async def appeared(talk: Talk, namespace: str) -> None:
     """Objects that the hub creates in every namespace."""
     where = f"/api/v1/namespaces/{namespace}"
-    await said(talk, f"{where}/configmaps", "kube-root-ca.crt", b"kube-root-ca.crt")
-    await said(talk, f"{where}/serviceaccounts", "default", b"default")
+    await until_text(talk, f"{where}/configmaps", "kube-root-ca.crt", b"kube-root-ca.crt")
+    await until_text(talk, f"{where}/serviceaccounts", "default", b"default")
 
 
-async def said(talk: Talk, resource: str, name: str, words: bytes) -> None:
+async def until_text(talk: Talk, resource: str, name: str, words: bytes) -> None:
     """Wait until the object contains the text."""
     async with reading(talk, f"{resource}?watch=true&fieldSelector=metadata.name={name}") as stream:
         while words not in (line := await stream.readline()):

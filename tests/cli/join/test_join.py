@@ -248,7 +248,7 @@ def test_join_reports_that_the_old_namespace_is_being_deleted(fleet: Fleet, tmp_
         await admin.request("DELETE", f"/api/v1/namespaces/{name}")
         await gone(admin, MANIFEST_WORKS, "w", namespace=name)
 
-    async def let_go(admin: Client) -> None:
+    async def remove_finalizers(admin: Client) -> None:
         path = f"/api/v1/namespaces/{name}/configmaps/held"
         body = {"metadata": {"finalizers": None}}
         headers = {"Content-Type": "application/merge-patch+json"}
@@ -262,7 +262,7 @@ def test_join_reports_that_the_old_namespace_is_being_deleted(fleet: Fleet, tmp_
         before, after = NOT_YET.format(name=name, why="|").split("|")
         assert told.startswith(f"{before}{ENDING_MESSAGE.format(name=name)}")
         assert told.endswith(after)
-        act(fleet.hub, let_go)
+        act(fleet.hub, remove_finalizers)
         process.until("has joined hub")
         seen_available(fleet, name)
         assert process.stop() == 0

@@ -54,7 +54,7 @@ def surroundings() -> dict[str, str]:
     return {**environment(), "PATH": path, "KUBECONFIG": "hub.kubeconfig", "NO_COLOR": "1"}
 
 
-def told(folder: Path, command: str) -> str:
+def output_of(folder: Path, command: str) -> str:
     done = subprocess.run(
         ["sh", "-c", command], cwd=folder, env=surroundings(), capture_output=True, text=True, check=False
     )
@@ -80,7 +80,7 @@ def joining(folder: Path, command: str, expected: str) -> str:
         lines = []
         for line in expected.splitlines():
             if line.startswith(ELSEWHERE):
-                told(folder, line.removeprefix(ELSEWHERE))
+                output_of(folder, line.removeprefix(ELSEWHERE))
                 lines.append(f"{line}\n")
             else:
                 lines.append(process.stdout.readline())
@@ -95,5 +95,5 @@ def test_join_page_shows_the_printed_output(terminal: Path) -> None:
     assert len(shown) == 5
     for command, expected in shown:
         runs = command.startswith("fairway join --name")
-        got = joining(terminal, command, expected) if runs else told(terminal, command)
+        got = joining(terminal, command, expected) if runs else output_of(terminal, command)
         assert normal(got) == normal(expected), command

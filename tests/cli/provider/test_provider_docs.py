@@ -69,7 +69,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield made
 
 
-def told(folder: Path, command: str) -> str:
+def output_of(folder: Path, command: str) -> str:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "KUBECONFIG": "kubeconfig", "COLUMNS": "120", "NO_COLOR": "1"}
     done = forked.shell(command, env=environment, cwd=folder)
@@ -81,7 +81,7 @@ def test_providers_page_shows_the_printed_output(folder: Path) -> None:
     shown = commands()
     assert len(shown) >= 8
     for command, expected in shown:
-        assert normal(told(folder, command)) == normal(expected), command
+        assert normal(output_of(folder, command)) == normal(expected), command
 
 
 def test_providers_page_begins_with_a_tutorial() -> None:

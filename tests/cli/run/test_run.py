@@ -216,7 +216,7 @@ def connection(fairway_hub: HubAddress) -> Client:
     return Client(load(fairway_hub.kubeconfig).context())
 
 
-async def furnish(client: Client) -> None:
+async def create_fleet(client: Client) -> None:
     """Create a cluster and a placement that selects it."""
     await client.create(MANAGED_CLUSTER_SETS, {"metadata": {"name": "all"}, "spec": everything()})
     binding = {"metadata": {"name": "all"}, "spec": {"clusterSet": "all"}}
@@ -240,7 +240,7 @@ PLACEMENT_ONLY = ("--controllers", "placement")
 
 async def test_run_decides_placements_until_a_signal(fairway_hub: HubAddress, connection: Client) -> None:
     async with connection as client:
-        await furnish(client)
+        await create_fleet(client)
         with running("--kubeconfig", fairway_hub.kubeconfig, *PLACEMENT_ONLY, "--identity", "me") as process:
             assert process.lines[-1]["msg"] == f"started placement on hub {fairway_hub.url}"
             assert process.lines[-1]["identity"] == "me"
@@ -281,7 +281,7 @@ async def test_second_run_waits_for_the_lease(fairway_hub: HubAddress, connectio
         with running(*options, "--identity", "a") as first:
             first.read_until(lambda line: "a became leader" in line["msg"])
             with running(*options, "--identity", "b") as second:
-                await furnish(client)
+                await create_fleet(client)
                 await decided(client)
                 assert first.stop() == 0
                 second.read_until(lambda line: "b became leader" in line["msg"])
@@ -334,7 +334,7 @@ def silent_hub(tmp_path: Path) -> Iterator[HubAddress]:
 
 async def test_run_shadow_writes_nothing(silent_hub: HubAddress) -> None:
     async with Client(load(silent_hub.kubeconfig).context()) as client:
-        await furnish(client)
+        await create_fleet(client)
         before = await client.newest(PLACEMENTS)
         with running("--kubeconfig", silent_hub.kubeconfig, "--shadow") as process:
             assert process.lines[-1]["msg"].startswith(f"started {SHADOWING}")

@@ -88,7 +88,7 @@ async def decided(client: Client) -> dict[str, int]:
 
 def started_command(started: Up) -> str:
     """Return the command in front of the printed steps."""
-    return str(started.told["try"][0]).removesuffix(" get clusters")
+    return str(started.announcement["try"][0]).removesuffix(" get clusters")
 
 
 @pytest.fixture(scope="class")
@@ -100,7 +100,7 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
 class TestTour:
     async def test_printed_steps_of_up_work(self, calm: Up) -> None:
         """Without kubectl; test_up_kubectl does the same with it."""
-        see, apply, ask = calm.told["try"]
+        see, apply, ask = calm.announcement["try"]
         seen = shell(see, calm)
         assert seen.returncode == 0, seen.stderr
         assert len(seen.stdout.splitlines()) == 1 + 12
@@ -266,8 +266,8 @@ class TestProcess:
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
     def test_up_stops_on_a_signal(self, tmp_path: Path, number: signal.Signals) -> None:
         with up(tmp_path, "--clusters", 3, "--period", 1, "--data", tmp_path / "hub") as started:
-            assert started.told["controllers"] == sorted(WITH_HUB)
-            assert started.told["clusters"] == 3
+            assert started.announcement["controllers"] == sorted(WITH_HUB)
+            assert started.announcement["clusters"] == 3
             assert started.stop(number) == 0
             assert started.errors.read_text() == ""
 
@@ -294,7 +294,7 @@ class TestProcess:
                 pages = (await client.list(PLACEMENT_DECISIONS)).items
             assert started.stop(signal.SIGKILL) == -signal.SIGKILL
         with up(tmp_path, "--data", data, *CALM) as started:
-            assert started.told["clusters"] == 5
+            assert started.announcement["clusters"] == 5
             async with started.client() as client:
                 assert (await client.list(PLACEMENT_DECISIONS)).items == pages
                 assert {each.metadata.name for each in (await client.list(MANAGED_CLUSTERS)).items} == names
@@ -361,7 +361,7 @@ def test_up_runs_the_controllers_asked_for_with_their_configuration(tmp_path: Pa
     config = tmp_path / "config.yaml"
     config.write_text("recovery: {dwell: 1m, recoveryDwell: 2m}")
     with up(tmp_path, "--controllers", "placement,recovery", "--config", config) as started:
-        assert started.told["controllers"] == ["placement", "recovery"]
+        assert started.announcement["controllers"] == ["placement", "recovery"]
         # A second process with the same lease logs the holder.
         with running("--kubeconfig", started.kubeconfig, "--controllers", "recovery") as waiting:
             line = waiting.read_until(lambda line: line["msg"].startswith("waiting for the lease"))

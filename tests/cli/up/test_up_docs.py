@@ -72,7 +72,7 @@ async def test_page_shows_what_explain_prints(tmp_path: Path) -> None:
                 lambda decisions: any(each.status.decisions for each in decisions.values()),
             )
         done = subprocess.run(
-            shlex.split(started.told["try"][2]),
+            shlex.split(started.announcement["try"][2]),
             capture_output=True,
             text=True,
             check=True,

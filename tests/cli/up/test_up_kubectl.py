@@ -37,7 +37,7 @@ class Terminal:
 async def test_printed_steps_of_up_work_with_kubectl(tmp_path: Path, kube_tools: Tools) -> None:
     with up(tmp_path, "--clusters", 12, "--period", 86400) as started:
         terminal = Terminal(started, kube_tools.path(KUBECTL))
-        _, apply, ask = started.told["try"]
+        _, apply, ask = started.announcement["try"]
         apply = f"kubectl{apply.removeprefix(ask.partition(' explain ')[0])}"
         clusters = terminal.paste("kubectl get managedclusters").splitlines()
         assert clusters[0].split()[:3] == ["NAME", "HUB", "ACCEPTED"]
@@ -55,8 +55,8 @@ async def test_printed_steps_of_up_work_with_kubectl(tmp_path: Path, kube_tools:
         assert "most-free-cpu-decision-1" in terminal.paste("kubectl get placementdecisions -A")
         async with started.client() as client:  # events come after what they tell of
             await until(client, EVENTS, lambda events: {each.reason for each in events.values()} >= REASONS)
-        told = terminal.paste("kubectl describe placement most-free-cpu")
-        assert all(reason in told for reason in REASONS)
+        announcement = terminal.paste("kubectl describe placement most-free-cpu")
+        assert all(reason in announcement for reason in REASONS)
         assert started.stop() == 0
 
 
@@ -65,7 +65,7 @@ def test_example_of_up_is_applied_with_kubectl_outside_the_checkout(
 ) -> None:
     with up(tmp_path, "--clusters", 1, "--period", 86400) as started:
         terminal = Terminal(started, kube_tools.path(KUBECTL), folder=tmp_path)
-        fairway = started.told["try"][2].partition(" explain ")[0]
+        fairway = started.announcement["try"][2].partition(" explain ")[0]
         assert terminal.paste(f"{fairway} up --example | kubectl apply -f -").endswith("created\n")
         named = terminal.paste("kubectl get managedclusters -o name").strip()
         assert terminal.paste(f"kubectl label {named} fairway.dev/agent=stopped").endswith("labeled\n")

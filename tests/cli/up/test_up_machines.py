@@ -17,9 +17,9 @@ from fairway.machines.migration_story import Step, Story
 
 async def test_up_runs_virtual_machines_on_synthetic_nodes(tmp_path: Path) -> None:
     with up(tmp_path, "--nodes", 2, "--vms", 3, "--period", 86400) as started:
-        assert (started.told["nodes"], started.told["virtualMachines"]) == (2, 3)
-        assert "machines" in started.told["controllers"]
-        assert [step.rpartition(" fairway ")[2] for step in started.told["try"][:2]] == [
+        assert (started.announcement["nodes"], started.announcement["virtualMachines"]) == (2, 3)
+        assert "machines" in started.announcement["controllers"]
+        assert [step.rpartition(" fairway ")[2] for step in started.announcement["try"][:2]] == [
             *("machines top", "machines migrations")
         ]
         async with started.client() as client:

@@ -24,7 +24,7 @@ AGO = timedelta(days=3, hours=12, minutes=30)
 """So long ago that it is told in hours, and so in the same width however slow the machine."""
 
 
-async def tell(
+async def create_event(
     shell: Shell, name: str, *, kind: str, api_version: str, of: str, reason: str, category: str = "Normal"
 ) -> None:
     """An event such as a controller would write."""
@@ -57,7 +57,7 @@ async def test_kubectl_describes_a_custom_object_with_events(shell: Shell) -> No
     await shell("create -f -", given=SHIP)
     condition = '{"status": {"phase": "sailing", "conditions": [{"type": "Afloat", "status": "True"}]}}'
     await shell(f"patch ship anna --subresource=status --type=merge -p '{condition}'")
-    await tell(
+    await create_event(
         shell, "one", kind="Ship", api_version="kubectl.suite.fairway.dev/v1", of="anna", reason="Sailed"
     )
     assert await shell("describe ship anna") == page("""
@@ -161,10 +161,10 @@ async def test_kubectl_describes_a_namespace_with_limits(shell: Shell) -> None:
 async def test_kubectl_lists_events_of_all_or_one_object(shell: Shell) -> None:
     await shell("create -f -", given=SHIP)
     await shell("create configmap chart")
-    await tell(
+    await create_event(
         shell, "one", kind="Ship", api_version="kubectl.suite.fairway.dev/v1", of="anna", reason="Sailed"
     )
-    await tell(
+    await create_event(
         shell, "two", kind="ConfigMap", api_version="v1", of="chart", reason="Torn", category="Warning"
     )
     listed, told, one, warnings, selected = await asyncio.gather(
@@ -196,7 +196,7 @@ async def test_kubectl_watches_events(shell: Shell) -> None:
     await shell("create configmap chart")
     async with shell.running("events --watch --for configmap/chart") as screen:
         seen = asyncio.create_task(screen.lines(2))
-        await tell(shell, "one", kind="ConfigMap", api_version="v1", of="chart", reason="Drawn")
+        await create_event(shell, "one", kind="ConfigMap", api_version="v1", of="chart", reason="Drawn")
         assert await seen == page("""
             LAST SEEN               TYPE     REASON   OBJECT            MESSAGE
             3d12h (x3 over 3d12h)   Normal   Drawn    ConfigMap/chart   it did so

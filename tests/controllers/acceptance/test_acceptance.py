@@ -82,7 +82,7 @@ def acceptance(cluster: ManagedCluster) -> tuple[str, str, str] | None:
     return None if found is None else (found.status, found.reason, found.message)
 
 
-async def told(client: Client, name: str, wanted: tuple[str, str, str]) -> ManagedCluster:
+async def until_acceptance(client: Client, name: str, wanted: tuple[str, str, str]) -> ManagedCluster:
     return await until(client, MANAGED_CLUSTERS, name, lambda each: acceptance(each) == wanted)
 
 
@@ -101,7 +101,7 @@ def objects(name: str) -> list[tuple[Resource[Any], str, str | None]]:
 async def test_accepted_cluster_gets_a_namespace_and_rights(client: Client) -> None:
     name = fresh("c")
     cluster = await join(client, name)
-    await told(client, name, YES)
+    await until_acceptance(client, name, YES)
     namespace = await client.get(NAMESPACES, name)
     assert namespace.metadata.labels[CLUSTER_NAME_LABEL] == name
     for resource, each, place in objects(name):
@@ -118,7 +118,7 @@ async def test_agent_of_an_accepted_cluster_has_only_its_rights(hub: HubUnderTes
     name, neighbour = fresh("c"), fresh("c")
     for each in (name, neighbour):
         await join(client, each)
-        await told(client, each, YES)
+        await until_acceptance(client, each, YES)
         lease = {"metadata": {"name": "managed-cluster-lease"}, "spec": {"holderIdentity": "agent"}}
         await client.create(LEASES, lease, namespace=each)
     agent = Impersonation(
@@ -162,23 +162,23 @@ async def test_unaccepted_cluster_gets_no_namespace_and_no_rights(
     with pytest.raises(NotFound):
         await client.get(NAMESPACES, name)
     await decide(client, name, accepted=True)
-    await told(client, name, YES)
+    await until_acceptance(client, name, YES)
 
 
 @pytest.mark.both_hubs
 async def test_denied_cluster_keeps_only_its_namespace(client: Client, running: RunningController) -> None:
     name = fresh("c")
     await join(client, name)
-    await told(client, name, YES)
+    await until_acceptance(client, name, YES)
     await decide(client, name, accepted=False)
-    await told(client, name, NO)
+    await until_acceptance(client, name, NO)
     for resource, each, place in objects(name):
         await gone(client, resource, each, namespace=place)
     namespace = await client.get(NAMESPACES, name)
     assert namespace.metadata.deletionTimestamp is None
     await running.settled()  # the controller has observed its own deletions
     await decide(client, name, accepted=True)
-    await told(client, name, YES)
+    await until_acceptance(client, name, YES)
     for resource, each, place in objects(name):
         await client.get(resource, each, namespace=place)
 
@@ -189,7 +189,7 @@ async def test_denial_takes_effect_although_the_agent_made_its_status_unreadable
 ) -> None:
     name = fresh("c")
     await join(client, name)
-    await told(client, name, YES)
+    await until_acceptance(client, name, YES)
     odd = {
         "status": "True",
         "reason": "Odd",
@@ -198,9 +198,9 @@ async def test_denial_takes_effect_although_the_agent_made_its_status_unreadable
     }
     conditions = [{**odd, "type": f"Odd{number}"} for number in range(count)]
     await edit(client, MANAGED_CLUSTERS, name, {"status": {"conditions": conditions}}, subresource="status")
-    await told(client, name, YES)
+    await until_acceptance(client, name, YES)
     await decide(client, name, accepted=False)
-    await told(client, name, NO)
+    await until_acceptance(client, name, NO)
     for resource, each, place in objects(name):
         await gone(client, resource, each, namespace=place)
     await running.settled()
@@ -210,7 +210,7 @@ async def test_denial_takes_effect_although_the_agent_made_its_status_unreadable
 async def test_deleted_cluster_leaves_only_its_namespace(client: Client) -> None:
     name = fresh("c")
     await join(client, name)
-    await told(client, name, YES)
+    await until_acceptance(client, name, YES)
     await client.delete(MANAGED_CLUSTERS, name)
     for resource, each, place in objects(name):
         await gone(client, resource, each, namespace=place)
@@ -222,7 +222,7 @@ async def test_cluster_can_be_deleted_while_no_controller_runs(hub: HubUnderTest
     name = fresh("c")
     await join(client, name)
     async with at_work(hub, usual, rules=RULES):
-        await told(client, name, YES)
+        await until_acceptance(client, name, YES)
     await client.delete(MANAGED_CLUSTERS, name)
     await gone(client, MANAGED_CLUSTERS, name)
     for resource, each, place in objects(name):
@@ -248,10 +248,10 @@ async def test_next_leader_removes_rights_of_a_deleted_cluster(hub: HubUnderTest
 async def test_objects_of_a_recreated_cluster_belong_to_the_new_one(client: Client) -> None:
     name = fresh("c")
     first = await join(client, name)
-    await told(client, name, YES)
+    await until_acceptance(client, name, YES)
     await client.delete(MANAGED_CLUSTERS, name)
     second = await join(client, name)
-    await told(client, name, YES)
+    await until_acceptance(client, name, YES)
     for resource, each, place in objects(name):
         await until(
             client,
@@ -270,7 +270,7 @@ STRANGE = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "mal
 async def test_edited_roles_of_a_cluster_are_repaired(client: Client) -> None:
     name = fresh("c")
     cluster = await join(client, name)
-    done = await told(client, name, YES)
+    done = await until_acceptance(client, name, YES)
     full = f"{PREFIX}{name}"
     role = await client.get(CLUSTER_ROLES, full)
     await edit(
@@ -306,19 +306,19 @@ async def test_edited_roles_of_a_cluster_are_repaired(client: Client) -> None:
 async def test_binding_to_another_role_is_replaced(client: Client, running: RunningController) -> None:
     name = fresh("c")
     await join(client, name)
-    await told(client, name, YES)
+    await until_acceptance(client, name, YES)
     full = f"{PREFIX}{name}:work"
     before = await client.get(ROLE_BINDINGS, full, namespace=name)
     await client.delete(ROLE_BINDINGS, full, namespace=name)
     await until(client, ROLE_BINDINGS, full, _another_than(before.metadata.uid), namespace=name)
     await decide(client, name, accepted=False)
-    await told(client, name, NO)
+    await until_acceptance(client, name, NO)
     await gone(client, ROLE_BINDINGS, full, namespace=name)
     other = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}
     body = {"metadata": {"name": full}, "roleRef": other, "subjects": [STRANGE]}
     await running.caught_up(ROLE_BINDINGS, await client.create(ROLE_BINDINGS, body, namespace=name))
     await decide(client, name, accepted=True)
-    await told(client, name, YES)
+    await until_acceptance(client, name, YES)
     found = await client.get(ROLE_BINDINGS, full, namespace=name)
     assert (found.role_ref.name, [each.name for each in found.subjects]) == (
         f"{PREFIX}work",
@@ -336,7 +336,7 @@ def _another_than(uid: str) -> Callable[[Any], bool]:
 async def test_roles_shared_by_all_clusters_are_repaired(role: str, client: Client) -> None:
     name = fresh("c")
     await join(client, name)
-    await told(client, name, YES)
+    await until_acceptance(client, name, YES)
     before = await client.get(CLUSTER_ROLES, role)
     assert COMMON[role].met_by(before)
     await edit(client, CLUSTER_ROLES, role, {"rules": []})
@@ -350,7 +350,7 @@ async def test_acceptance_resumes_when_a_shared_role_exists(hub: HubUnderTest, c
     name = fresh("c")
     await join(client, name)
     async with at_work(hub, usual, rules=RULES):
-        await told(client, name, YES)
+        await until_acceptance(client, name, YES)
     for role in COMMON:
         await client.delete(CLUSTER_ROLES, role)
     for short in ("registration", "work"):
@@ -366,7 +366,7 @@ async def test_acceptance_resumes_when_a_shared_role_exists(hub: HubUnderTest, c
 async def test_edited_acceptance_condition_is_repaired(client: Client) -> None:
     name = fresh("c")
     await join(client, name)
-    await told(client, name, YES)
+    await until_acceptance(client, name, YES)
     painted = {
         "type": "Painted",
         "status": "True",
@@ -378,7 +378,7 @@ async def test_edited_acceptance_condition_is_repaired(client: Client) -> None:
     await edit(
         client, MANAGED_CLUSTERS, name, {"status": {"conditions": [painted, lie]}}, subresource="status"
     )
-    repaired = await told(client, name, YES)
+    repaired = await until_acceptance(client, name, YES)
     assert [each.type for each in repaired.status.conditions or ()] == ["Painted", CONDITION_ACCEPTED]
 
 
@@ -387,7 +387,7 @@ async def test_invalid_cluster_name_is_refused(name: str, client: Client, runnin
     await join(client, name)
     reason = refusal(name)
     assert reason is not None
-    await told(client, name, ("False", NAME_REFUSED, reason))
+    await until_acceptance(client, name, ("False", NAME_REFUSED, reason))
     await running.settled()
     for resource, each, place in objects(name):
         if each not in COMMON and "." not in name:
@@ -410,14 +410,14 @@ async def test_namespace_of_another_owner_is_not_used(client: Client, running: R
     theirs = await client.create(NAMESPACES, {"metadata": {"name": name, "labels": {"team": "blue"}}})
     await join(client, name)
     message = TAKEN_MESSAGE.format(name=name, label=CLUSTER_NAME_LABEL)
-    await told(client, name, ("False", NAMESPACE_TAKEN, message))
+    await until_acceptance(client, name, ("False", NAMESPACE_TAKEN, message))
     await running.settled()
     found = await client.get(NAMESPACES, name)
     assert found.metadata.labels.keys() == theirs.metadata.labels.keys()
     assert (await client.list(ROLE_BINDINGS, namespace=name)).items == ()
 
     await edit(client, NAMESPACES, name, {"metadata": {"labels": {CLUSTER_NAME_LABEL: name}}})
-    await told(client, name, YES)
+    await until_acceptance(client, name, YES)
 
 
 @pytest.mark.usefixtures("running")
@@ -427,9 +427,9 @@ async def test_acceptance_waits_for_a_terminating_namespace(client: Client) -> N
     first = await client.create(NAMESPACES, {"metadata": held})
     await client.delete(NAMESPACES, name)
     await join(client, name)
-    await told(client, name, ("False", NAMESPACE_ENDING, ENDING_MESSAGE.format(name=name)))
+    await until_acceptance(client, name, ("False", NAMESPACE_ENDING, ENDING_MESSAGE.format(name=name)))
     await edit(client, NAMESPACES, name, {"metadata": {"finalizers": None}})
-    await told(client, name, YES)
+    await until_acceptance(client, name, YES)
     assert (await client.get(NAMESPACES, name)).metadata.uid != first.metadata.uid
 
 
@@ -438,11 +438,11 @@ async def test_acceptance_waits_for_a_terminating_namespace(client: Client) -> N
 async def test_deleted_cluster_namespace_is_created_again(client: Client) -> None:
     name = fresh("c")
     await join(client, name)
-    await told(client, name, YES)
+    await until_acceptance(client, name, YES)
     before = await client.get(NAMESPACES, name)
     await client.delete(NAMESPACES, name)
     await until(client, NAMESPACES, name, _another_than(before.metadata.uid))
-    await told(client, name, YES)
+    await until_acceptance(client, name, YES)
 
 
 async def test_agent_keeps_its_rights_until_the_cluster_is_deleted(
@@ -450,7 +450,7 @@ async def test_agent_keeps_its_rights_until_the_cluster_is_deleted(
 ) -> None:
     name = fresh("c")
     await join(client, name)
-    await told(client, name, YES)
+    await until_acceptance(client, name, YES)
     await edit(client, MANAGED_CLUSTERS, name, {"metadata": {"finalizers": ["fairway.dev/held"]}})
     await client.delete(MANAGED_CLUSTERS, name)
     leaving = await until(
@@ -478,7 +478,7 @@ async def test_ungrantable_rights_are_reported(hub: HubUnderTest, client: Client
         found = await until(client, MANAGED_CLUSTERS, name, failed)
         assert "clientcertificates" in (acceptance(found) or ("", "", ""))[2]
     async with at_work(hub, usual, rules=RULES):
-        await told(client, name, YES)
+        await until_acceptance(client, name, YES)
 
 
 @pytest.mark.both_hubs
@@ -486,7 +486,7 @@ async def test_acceptance_of_an_accepted_cluster_writes_nothing(hub: HubUnderTes
     name = fresh("c")
     await join(client, name)
     async with at_work(hub, usual, rules=RULES):
-        done = await told(client, name, YES)
+        done = await until_acceptance(client, name, YES)
     before = [await client.get(resource, each, namespace=place) for resource, each, place in objects(name)]
     async with at_work(hub, usual, rules=RULES) as running:
         await running.settled()

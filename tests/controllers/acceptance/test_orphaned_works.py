@@ -61,7 +61,7 @@ async def work(client: Client, namespace: str) -> ManifestWork:
     return await client.create(MANIFEST_WORKS, body, namespace=namespace)
 
 
-async def let_go(client: Client, name: str) -> None:
+async def remove_finalizers(client: Client, name: str) -> None:
     await edit(client, MANIFEST_WORKS, "app", {"metadata": {"finalizers": None}}, namespace=name)
 
 
@@ -143,7 +143,7 @@ async def test_work_in_a_kept_namespace_waits_for_the_cluster(
     seen = await edit(client, NAMESPACES, name, {"metadata": {"annotations": {"fairway.dev/seen": "yes"}}})
     await running.caught_up(NAMESPACES, seen)
     assert await is_held(client, name)
-    await let_go(client, name)
+    await remove_finalizers(client, name)
 
 
 async def test_works_in_a_foreign_namespace_are_kept(client: Client, running: RunningController) -> None:
@@ -160,7 +160,7 @@ async def test_works_in_a_foreign_namespace_are_kept(client: Client, running: Ru
     )
     await running.caught_up(NAMESPACES, await client.get(NAMESPACES, name))
     assert await is_held(client, name)
-    await let_go(client, name)
+    await remove_finalizers(client, name)
     await gone(client, NAMESPACES, name)
 
 

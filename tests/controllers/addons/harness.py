@@ -70,7 +70,7 @@ def field_value(value: int | str) -> dict[str, Any]:
     )
 
 
-def said(add_on: ManagedClusterAddOn, kind: str) -> tuple[str, str, str] | None:
+def found_in(add_on: ManagedClusterAddOn, kind: str) -> tuple[str, str, str] | None:
     found = find_condition(add_on.status.conditions, kind)
     return None if found is None else (found.status, found.reason, found.message)
 
@@ -96,10 +96,10 @@ class AddOnHarness:
         await self.client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": name}})
         body = {"metadata": {"name": name, "labels": MARK, **metadata}, "spec": {"hubAcceptsClient": True}}
         await self.client.create(MANAGED_CLUSTERS, body)
-        await self.let_in(name)
+        await self.accept(name)
         return name
 
-    async def let_in(self, cluster: str, *besides: dict[str, Any]) -> None:
+    async def accept(self, cluster: str, *besides: dict[str, Any]) -> None:
         """As the controller of acceptance does it; with conditions of others."""
         status = {"status": {"conditions": [condition(CONDITION_ACCEPTED), *besides]}}
         await edit(self.client, MANAGED_CLUSTERS, cluster, status, subresource="status")
@@ -227,12 +227,12 @@ class AddOnHarness:
             subresource="status",
         )
 
-    async def told(self, cluster: str, kind: str, status: str, reason: str) -> ManagedClusterAddOn:
-        def is_told(each: ManagedClusterAddOn) -> bool:
-            found = said(each, kind)
+    async def awaited(self, cluster: str, kind: str, status: str, reason: str) -> ManagedClusterAddOn:
+        def is_as_wanted(each: ManagedClusterAddOn) -> bool:
+            found = found_in(each, kind)
             return found is not None and found[:2] == (status, reason)
 
-        return await until(self.client, MANAGED_CLUSTER_ADD_ONS, self.name, is_told, namespace=cluster)
+        return await until(self.client, MANAGED_CLUSTER_ADD_ONS, self.name, is_as_wanted, namespace=cluster)
 
     async def clear(self) -> None:
         await delete_all(self.client, PLACEMENTS, namespace=self.namespace)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controllers.addons.harness import DEPLOYMENT, READY, ROLE, AddOnHarness, condition, said, versions
+from controllers.addons.harness import DEPLOYMENT, READY, ROLE, AddOnHarness, condition, found_in, versions
 from controllers.hubs import HubUnderTest
 from controllers.running import MARK, RunningController, at_work
 from controllers.settling import DEADLINE
@@ -63,7 +63,7 @@ async def exists(client: Client, harness: AddOnHarness, cluster: str) -> Managed
 
 async def is_running(harness: AddOnHarness, cluster: str) -> ManagedClusterAddOn:
     await harness.answer(await harness.work(cluster), READY)
-    return await harness.told(cluster, conditions.AVAILABLE, "True", conditions.PROBE_AVAILABLE)
+    return await harness.awaited(cluster, conditions.AVAILABLE, "True", conditions.PROBE_AVAILABLE)
 
 
 @pytest.mark.both_hubs
@@ -91,7 +91,7 @@ async def test_add_on_waits_for_acceptance_and_namespace(
     await harness.place("p", name)
     await harness.offer("p")
     accepted = await edit(client, MANAGED_CLUSTERS, name, {"spec": {"hubAcceptsClient": True}})
-    await harness.let_in(name)
+    await harness.accept(name)
     await running.caught_up(MANAGED_CLUSTERS, accepted)
     await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": name}})
     await exists(client, harness, name)
@@ -141,7 +141,7 @@ async def test_add_on_agent_is_deployed_with_its_rights(client: Client, harness:
     (asked,) = work.spec.manifestConfigs
     assert (asked.resourceIdentifier.resource, asked.resourceIdentifier.name) == ("deployments", "agent")
     assert [each.type for each in asked.feedbackRules] == ["WellKnownStatus"]
-    add_on = await harness.told(
+    add_on = await harness.awaited(
         cluster, conditions.REGISTRATION_APPLIED, "True", conditions.PERMISSION_APPLIED
     )
     (registration,) = add_on.status.registrations
@@ -166,20 +166,28 @@ async def test_add_on_reports_the_health_of_its_agent(client: Client, harness: A
     await until(
         client, MANAGED_CLUSTERS, cluster, lambda each: each.metadata.labels.get(label) == "unreachable"
     )
-    await harness.told(cluster, conditions.MANIFEST_APPLIED, "False", conditions.WAITING)
+    await harness.awaited(cluster, conditions.MANIFEST_APPLIED, "False", conditions.WAITING)
     work = await harness.work(cluster)
     await harness.answer(work, {"Replicas": 1, "ReadyReplicas": 0})
-    ill = await harness.told(cluster, conditions.AVAILABLE, "False", conditions.PROBE_UNAVAILABLE)
+    ill = await harness.awaited(cluster, conditions.AVAILABLE, "False", conditions.PROBE_UNAVAILABLE)
     assert "open-cluster-management-agent-addon/agent has no ready replica of 1" in str(
-        said(ill, conditions.AVAILABLE)
+        found_in(ill, conditions.AVAILABLE)
     )
     await until(
         client, MANAGED_CLUSTERS, cluster, lambda each: each.metadata.labels.get(label) == "unhealthy"
     )
     await harness.answer(work, READY)
-    well = await harness.told(cluster, conditions.AVAILABLE, "True", conditions.PROBE_AVAILABLE)
-    assert said(well, conditions.MANIFEST_APPLIED) == ("True", conditions.APPLIED, conditions.APPLIED_MESSAGE)
-    assert said(well, conditions.PROGRESSING) == ("False", conditions.COMPLETED, conditions.COMPLETED_MESSAGE)
+    well = await harness.awaited(cluster, conditions.AVAILABLE, "True", conditions.PROBE_AVAILABLE)
+    assert found_in(well, conditions.MANIFEST_APPLIED) == (
+        "True",
+        conditions.APPLIED,
+        conditions.APPLIED_MESSAGE,
+    )
+    assert found_in(well, conditions.PROGRESSING) == (
+        "False",
+        conditions.COMPLETED,
+        conditions.COMPLETED_MESSAGE,
+    )
     (reference,) = well.status.configReferences
     assert reference.desiredConfig is not None
     assert reference.desiredConfig == reference.lastAppliedConfig
@@ -198,13 +206,17 @@ async def test_rejected_manifest_is_reported_in_the_condition(client: Client, ha
     await harness.answer(
         await harness.work(cluster), {}, applied="False", available="False", message="no room"
     )
-    add_on = await harness.told(cluster, conditions.MANIFEST_APPLIED, "False", conditions.NOT_APPLIED)
-    assert said(add_on, conditions.MANIFEST_APPLIED) == (
+    add_on = await harness.awaited(cluster, conditions.MANIFEST_APPLIED, "False", conditions.NOT_APPLIED)
+    assert found_in(add_on, conditions.MANIFEST_APPLIED) == (
         "False",
         conditions.NOT_APPLIED,
         "Deployment agent: no room",
     )
-    assert said(add_on, conditions.PROGRESSING) == ("False", conditions.FAILED, "Deployment agent: no room")
+    assert found_in(add_on, conditions.PROGRESSING) == (
+        "False",
+        conditions.FAILED,
+        "Deployment agent: no room",
+    )
 
 
 async def test_add_on_of_a_silent_cluster_is_unknown(client: Client, harness: AddOnHarness) -> None:
@@ -214,15 +226,15 @@ async def test_add_on_of_a_silent_cluster_is_unknown(client: Client, harness: Ad
     await harness.enable(cluster)
     await is_running(harness, cluster)
 
-    async def cluster_says(status: str) -> None:
-        said = condition("ManagedClusterConditionAvailable", status, message="hm")
-        await harness.let_in(cluster, said)
+    async def report_condition(status: str) -> None:
+        found_in = condition("ManagedClusterConditionAvailable", status, message="hm")
+        await harness.accept(cluster, found_in)
 
-    await cluster_says("Unknown")
-    add_on = await harness.told(cluster, conditions.AVAILABLE, "Unknown", "Because")
-    assert said(add_on, conditions.AVAILABLE) == ("Unknown", "Because", "hm")
-    await cluster_says("True")
-    await harness.told(cluster, conditions.AVAILABLE, "True", conditions.PROBE_AVAILABLE)
+    await report_condition("Unknown")
+    add_on = await harness.awaited(cluster, conditions.AVAILABLE, "Unknown", "Because")
+    assert found_in(add_on, conditions.AVAILABLE) == ("Unknown", "Because", "hm")
+    await report_condition("True")
+    await harness.awaited(cluster, conditions.AVAILABLE, "True", conditions.PROBE_AVAILABLE)
 
 
 @pytest.mark.both_hubs
@@ -284,18 +296,18 @@ async def test_late_watch_events_of_a_work_do_not_revert_the_reported_state(
     await harness.answer(await harness.work(cluster), READY)
     # Another hash of the template: the work's annotation is written again, and its generation stays.
     await edit(client, ADD_ON_TEMPLATES, harness.name, {"spec": {"registration": []}})
-    told = await harness.told(cluster, conditions.AVAILABLE, "True", conditions.PROBE_AVAILABLE)
-    await running.told(MANAGED_CLUSTER_ADD_ONS, told)
+    awaited = await harness.awaited(cluster, conditions.AVAILABLE, "True", conditions.PROBE_AVAILABLE)
+    await running.observed(MANAGED_CLUSTER_ADD_ONS, awaited)
     async with asyncio.timeout(DEADLINE):
         await reported.wait()
     monkeypatch.undo()
     while works.get(deploy_work(harness.name), namespace=cluster) is None:
         works._hear(*apply([late.pop(0)]))
     await running.controller.quiet()
-    assert (await exists(client, harness, cluster)).metadata == told.metadata
+    assert (await exists(client, harness, cluster)).metadata == awaited.metadata
     works._hear(*apply(late))
     await running.settled()
-    assert (await exists(client, harness, cluster)).metadata == told.metadata
+    assert (await exists(client, harness, cluster)).metadata == awaited.metadata
 
 
 @pytest.mark.both_hubs
@@ -353,8 +365,8 @@ async def test_invalid_template_is_reported(
     await harness.template(manifest)
     await harness.offer()
     await harness.enable(cluster)
-    add_on = await harness.told(cluster, conditions.MANIFEST_APPLIED, "False", conditions.TEMPLATE_INVALID)
-    message = str(said(add_on, conditions.MANIFEST_APPLIED))
+    add_on = await harness.awaited(cluster, conditions.MANIFEST_APPLIED, "False", conditions.TEMPLATE_INVALID)
+    message = str(found_in(add_on, conditions.MANIFEST_APPLIED))
     assert f"AddOnTemplate {harness.name}" in message
     assert complaint in message
     with pytest.raises(NotFound):
@@ -373,8 +385,8 @@ async def test_template_that_becomes_invalid_keeps_the_agent(client: Client, har
     before = await harness.work(cluster)
     bad = {"spec": {"agentSpec": {"workload": {"manifests": [{**DEPLOYMENT, "x": "{{NO}}"}]}}}}
     await edit(client, ADD_ON_TEMPLATES, harness.name, bad)
-    add_on = await harness.told(cluster, conditions.MANIFEST_APPLIED, "False", conditions.TEMPLATE_INVALID)
-    assert said(add_on, conditions.AVAILABLE) is not None
+    add_on = await harness.awaited(cluster, conditions.MANIFEST_APPLIED, "False", conditions.TEMPLATE_INVALID)
+    assert found_in(add_on, conditions.AVAILABLE) is not None
     assert (await harness.work(cluster)).spec == before.spec
 
 
@@ -434,20 +446,28 @@ async def test_missing_configuration_is_named(client: Client, harness: AddOnHarn
     cluster = await harness.cluster()
     await harness.offer()
     await harness.enable(cluster)
-    add_on = await harness.told(cluster, conditions.CONFIGURED, "False", conditions.CONFIGURATION_NOT_FOUND)
+    add_on = await harness.awaited(
+        cluster, conditions.CONFIGURED, "False", conditions.CONFIGURATION_NOT_FOUND
+    )
     assert f"AddOnTemplate {harness.name} is referenced as a configuration, but does not exist" in str(
-        said(add_on, conditions.CONFIGURED)
+        found_in(add_on, conditions.CONFIGURED)
     )
     await harness.template()
     await is_running(harness, cluster)
     gone_config = {"spec": {"configs": [config("nowhere", harness.namespace)]}}
     await edit(client, MANAGED_CLUSTER_ADD_ONS, harness.name, gone_config, namespace=cluster)
-    add_on = await harness.told(cluster, conditions.CONFIGURED, "False", conditions.CONFIGURATION_NOT_FOUND)
-    assert f"AddOnDeploymentConfig {harness.namespace}/nowhere" in str(said(add_on, conditions.CONFIGURED))
+    add_on = await harness.awaited(
+        cluster, conditions.CONFIGURED, "False", conditions.CONFIGURATION_NOT_FOUND
+    )
+    assert f"AddOnDeploymentConfig {harness.namespace}/nowhere" in str(
+        found_in(add_on, conditions.CONFIGURED)
+    )
     strange = {"spec": {"configs": [{"group": "example.com", "resource": "things", "name": "x"}]}}
     await edit(client, MANAGED_CLUSTER_ADD_ONS, harness.name, strange, namespace=cluster)
-    add_on = await harness.told(cluster, conditions.CONFIGURED, "False", conditions.CONFIGURATION_UNSUPPORTED)
-    assert "things.example.com" in str(said(add_on, conditions.CONFIGURED))
+    add_on = await harness.awaited(
+        cluster, conditions.CONFIGURED, "False", conditions.CONFIGURATION_UNSUPPORTED
+    )
+    assert "things.example.com" in str(found_in(add_on, conditions.CONFIGURED))
 
 
 @pytest.mark.both_hubs
@@ -465,10 +485,12 @@ async def test_ungrantable_role_is_named(client: Client, harness: AddOnHarness) 
     await harness.template(role=role)
     await harness.offer()
     await harness.enable(cluster)
-    add_on = await harness.told(
+    add_on = await harness.awaited(
         cluster, conditions.REGISTRATION_APPLIED, "False", conditions.PERMISSION_FAILED
     )
-    assert f"Fairway may not bind ClusterRole {role}" in str(said(add_on, conditions.REGISTRATION_APPLIED))
+    assert f"Fairway may not bind ClusterRole {role}" in str(
+        found_in(add_on, conditions.REGISTRATION_APPLIED)
+    )
     await harness.work(cluster)  # the agent is deployed nevertheless
     await client.delete(ADD_ON_TEMPLATES, harness.name)
 
@@ -480,10 +502,10 @@ async def test_rights_in_other_namespaces_are_unsupported(client: Client, harnes
     await harness.template(registration=[{"type": "KubeClient", "kubeClient": {"hubPermissions": [single]}}])
     await harness.offer()
     await harness.enable(cluster)
-    add_on = await harness.told(
+    add_on = await harness.awaited(
         cluster, conditions.REGISTRATION_APPLIED, "False", conditions.PERMISSION_UNSUPPORTED
     )
-    assert common_group(harness.name) in str(said(add_on, conditions.REGISTRATION_APPLIED))
+    assert common_group(harness.name) in str(found_in(add_on, conditions.REGISTRATION_APPLIED))
 
 
 async def test_custom_signer_is_unsupported(client: Client, harness: AddOnHarness) -> None:
@@ -492,11 +514,11 @@ async def test_custom_signer_is_unsupported(client: Client, harness: AddOnHarnes
     await harness.template(registration=[{"type": "CustomSigner", "customSigner": signer}])
     await harness.offer()
     await harness.enable(cluster)
-    add_on = await harness.told(
+    add_on = await harness.awaited(
         cluster, conditions.REGISTRATION_APPLIED, "False", conditions.PERMISSION_UNSUPPORTED
     )
     assert [each.signerName for each in add_on.status.registrations] == ["example.com/signer"]
-    assert "example.com/signer" in str(said(add_on, conditions.REGISTRATION_APPLIED))
+    assert "example.com/signer" in str(found_in(add_on, conditions.REGISTRATION_APPLIED))
 
 
 async def test_add_ons_with_their_own_controller_are_skipped(
@@ -519,9 +541,11 @@ async def test_hosted_agent_is_refused(client: Client, harness: AddOnHarness) ->
     await harness.template()
     await harness.place("p", cluster)
     await harness.offer("p")
-    add_on = await harness.told(cluster, conditions.CONFIGURED, "False", conditions.CONFIGURATION_UNSUPPORTED)
+    add_on = await harness.awaited(
+        cluster, conditions.CONFIGURED, "False", conditions.CONFIGURATION_UNSUPPORTED
+    )
     assert HOSTED.format(cluster="host", annotation=HOSTING_CLUSTER) in str(
-        said(add_on, conditions.CONFIGURED)
+        found_in(add_on, conditions.CONFIGURED)
     )
 
 
@@ -552,7 +576,7 @@ async def test_pre_delete_hook_completes_before_removal(client: Client, harness:
     await client.delete(MANAGED_CLUSTER_ADD_ONS, harness.name, namespace=cluster)
     work = await harness.work(cluster, name=pre_delete_work(harness.name))
     assert [each["kind"] for each in work.spec.workload.manifests] == ["Job"]
-    await harness.told(cluster, conditions.HOOK_COMPLETED, "False", conditions.HOOK_RUNS)
+    await harness.awaited(cluster, conditions.HOOK_COMPLETED, "False", conditions.HOOK_RUNS)
     await harness.answer(work, {"JobComplete": "False"})
     await client.get(MANIFEST_WORKS, deploy_work(harness.name), namespace=cluster)
     await harness.answer(work, {"JobComplete": "True"})

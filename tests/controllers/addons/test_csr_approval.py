@@ -155,7 +155,9 @@ async def test_add_on_agent_gets_its_certificate(
         await harness.offer()
         for each in (cluster, neighbour):
             await harness.enable(each)
-            await harness.told(each, conditions.REGISTRATION_APPLIED, "True", conditions.PERMISSION_APPLIED)
+            await harness.awaited(
+                each, conditions.REGISTRATION_APPLIED, "True", conditions.PERMISSION_APPLIED
+            )
         decided = await until(client, SIGNING_REQUESTS, early.metadata.name, lambda each: each.decided)
         approved = decided.condition(APPROVED)
         assert approved is not None
@@ -181,7 +183,7 @@ async def test_add_on_csr_of_an_unaccepted_cluster_is_not_approved(
     await harness.template()
     await harness.offer()
     await harness.enable(cluster)
-    await harness.told(cluster, conditions.REGISTRATION_APPLIED, "True", conditions.PERMISSION_APPLIED)
+    await harness.awaited(cluster, conditions.REGISTRATION_APPLIED, "True", conditions.PERMISSION_APPLIED)
     denied = await edit(client, MANAGED_CLUSTERS, cluster, {"spec": {"hubAcceptsClient": False}})
     await running.caught_up(MANAGED_CLUSTERS, denied)
     async with klusterlet(hub, client, cluster) as agent:

@@ -73,7 +73,7 @@ async def test_add_ons_are_left_to_a_running_addon_manager(
         # Its lease has expired; deleting it triggers the controller.
         clock.now = NOON + timedelta(seconds=61)
         await client.delete(LEASES, ocm_detection.LEASE, namespace=namespace)
-        await harness.told(cluster, conditions.MANIFEST_APPLIED, "False", conditions.WAITING)
+        await harness.awaited(cluster, conditions.MANIFEST_APPLIED, "False", conditions.WAITING)
     assert ocm_detection.GONE in caplog.messages
 
 

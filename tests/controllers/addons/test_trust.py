@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from controllers.addons.harness import ROLE, AddOnHarness, condition, said
+from controllers.addons.harness import ROLE, AddOnHarness, condition, found_in
 from controllers.addons.test_csr_approval import ask, asking, klusterlet, usual
 from controllers.hubs import HubUnderTest
 from controllers.running import MARK, RunningController
@@ -48,7 +48,7 @@ def grants(*roles: str) -> list[dict[str, Any]]:
 
 
 async def registered(harness: AddOnHarness, cluster: str) -> None:
-    await harness.told(cluster, conditions.REGISTRATION_APPLIED, "True", conditions.PERMISSION_APPLIED)
+    await harness.awaited(cluster, conditions.REGISTRATION_APPLIED, "True", conditions.PERMISSION_APPLIED)
 
 
 async def nothing_came_of_it(client: Client, harness: AddOnHarness, namespace: str) -> None:
@@ -77,7 +77,7 @@ async def test_self_written_registration_gets_no_certificate(
     await harness.template(registration=[])
     await harness.offer()
     await harness.enable(cluster)
-    await harness.told(cluster, conditions.REGISTRATION_APPLIED, "True", conditions.NO_REGISTRATION)
+    await harness.awaited(cluster, conditions.REGISTRATION_APPLIED, "True", conditions.NO_REGISTRATION)
     subject = {"user": user(cluster, harness.name), "groups": [common_group(harness.name)]}
     forged = {
         "status": {
@@ -89,9 +89,9 @@ async def test_self_written_registration_gets_no_certificate(
         made = await ask(agent, cluster=cluster, add_on=harness.name, request=usual(cluster, harness.name))
     await running.caught_up(SIGNING_REQUESTS, made)
     assert await is_undecided(client, made.metadata.name)
-    told = [each.getMessage() for each in caplog.records if made.metadata.name in each.getMessage()]
-    assert len(told) == 1
-    assert told[0].endswith(csr_approval.NOT_REGISTERED)
+    awaited = [each.getMessage() for each in caplog.records if made.metadata.name in each.getMessage()]
+    assert len(awaited) == 1
+    assert awaited[0].endswith(csr_approval.NOT_REGISTERED)
 
 
 async def test_csr_for_another_cluster_or_missing_add_on_is_not_approved(
@@ -218,8 +218,10 @@ async def test_template_of_another_add_on_is_refused(client: Client, harness: Ad
     await replace(harness, name=other).template()
     await harness.offer()
     await harness.enable(cluster, configs=[{"group": GROUP, "resource": "addontemplates", "name": other}])
-    add_on = await harness.told(cluster, conditions.CONFIGURED, "False", conditions.CONFIGURATION_UNSUPPORTED)
-    found = said(add_on, conditions.CONFIGURED)
+    add_on = await harness.awaited(
+        cluster, conditions.CONFIGURED, "False", conditions.CONFIGURATION_UNSUPPORTED
+    )
+    found = found_in(add_on, conditions.CONFIGURED)
     assert found is not None
     assert found[2] == OTHER_ADD_ON.format(name=other, whose=other, add_on=harness.name)
     await nothing_came_of_it(client, harness, cluster)
@@ -267,7 +269,7 @@ async def test_only_bindable_roles_are_bound(client: Client, harness: AddOnHarne
     await harness.template(role="cluster-admin")
     await harness.offer()
     await harness.enable(cluster)
-    await harness.told(cluster, conditions.REGISTRATION_APPLIED, "False", conditions.PERMISSION_FAILED)
+    await harness.awaited(cluster, conditions.REGISTRATION_APPLIED, "False", conditions.PERMISSION_FAILED)
     with pytest.raises(NotFound):
         await client.get(ROLE_BINDINGS, binding(harness.name), namespace=cluster)
 

@@ -39,7 +39,7 @@ async def running(hub: HubUnderTest, client: Client) -> AsyncIterator[RunningCon
         yield begun
 
 
-def said(type_: str, status: str) -> dict[str, str]:
+def condition(type_: str, status: str) -> dict[str, str]:
     return {
         "type": type_,
         "status": status,
@@ -56,8 +56,8 @@ async def join(
     await client.create(NAMESPACES, {"metadata": {"name": name}})
     body = {"metadata": {"name": name, "labels": MARK}, "spec": {"hubAcceptsClient": True, **spec}}
     await client.create(MANAGED_CLUSTERS, body)
-    conditions = [said(CONDITION_ACCEPTED, "True")] if accepted else []
-    conditions += [said(CONDITION_AVAILABLE, available)] if available else []
+    conditions = [condition(CONDITION_ACCEPTED, "True")] if accepted else []
+    conditions += [condition(CONDITION_AVAILABLE, available)] if available else []
     return await say(client, name, *conditions)
 
 
@@ -131,7 +131,7 @@ async def test_other_taints_stay_and_get_a_missing_time(client: Client) -> None:
     ]
     years = [each.timeAdded.year for each in found.spec.taints if each.timeAdded is not None]
     assert years[:2] == [2020, 2020]
-    await say(client, name, said(CONDITION_ACCEPTED, "True"), said(CONDITION_AVAILABLE, "True"))
+    await say(client, name, condition(CONDITION_ACCEPTED, "True"), condition(CONDITION_AVAILABLE, "True"))
     after = await until(client, MANAGED_CLUSTERS, name, tainted("gpu", TAINT_UNREACHABLE, "slow"))
     assert after.spec.taints == found.spec.taints[:3]
 

@@ -308,10 +308,10 @@ async def test_mistakes_are_reported_one_after_the_other(fleet: HubFleet, bystan
         "prioritizerPolicy": ":incorrect prioritizer policy mode: Sometimes",
     }
     for field, message in mistakes.items():
-        await told(fleet, message)
+        await until_mistake(fleet, message)
         await fleet.replace("bad", **{field: None})
     await fleet.chooses("bad", "a", "b")
 
 
-async def told(fleet: HubFleet, message: str) -> None:
+async def until_mistake(fleet: HubFleet, message: str) -> None:
     await fleet.eventually(lambda: fleet.mistake("bad") == message)

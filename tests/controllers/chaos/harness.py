@@ -10,7 +10,7 @@ from typing import Final
 from chaos.servers import Server
 from controllers.chaos.people import People
 from controllers.chaos.proxy import WELL, Asked, Fate, Proxy, proxied
-from controllers.chaos.truth import problems, told
+from controllers.chaos.truth import first_lines, problems
 from fairway.controllers.manager import Manager, running
 from fairway.controllers.settings import PLACEMENT, Settings
 from fairway.kube import PLACEMENT_DECISIONS, Client, Connection
@@ -91,7 +91,7 @@ class ChaosHarness:
                     await asyncio.sleep(POLL)
                     await self.manager.quiet()
         except TimeoutError:
-            raise AssertionError(told(found)) from None
+            raise AssertionError(first_lines(found)) from None
 
     async def _ignorance(self) -> list[str]:
         """Return cached decisions of the controller that differ from the hub."""
@@ -114,7 +114,7 @@ async def harness(
 ) -> AsyncIterator[ChaosHarness]:
     async with Client.from_kubeconfig(server.kubeconfig) as client, proxied(server.kubeconfig) as proxy:
         people = People(client, chance, balance=balance)
-        await people.furnish()
+        await people.create_fleet()
         async with running(Connection(server=proxy.url), SETTINGS) as manager:
             await manager.synced()
             yield ChaosHarness(

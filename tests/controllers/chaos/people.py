@@ -44,7 +44,7 @@ class People:
     def __init__(self, client: Client, chance: random.Random, *, balance: bool = True) -> None:
         self._client, self._chance, self._balance = client, chance, balance
 
-    async def furnish(self) -> None:
+    async def create_fleet(self) -> None:
         """Create namespaces, bound sets and clusters."""
         for name in (*NAMESPACES, *CLUSTERS):
             with suppress(AlreadyExists):

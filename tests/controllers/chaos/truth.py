@@ -132,5 +132,5 @@ def _name(decision: PlacementDecision) -> str:
     return f"{decision.metadata.namespace}/{decision.metadata.name}"
 
 
-def told(found: Iterable[str]) -> str:
+def first_lines(found: Iterable[str]) -> str:
     return "\n".join(list(found)[:10])

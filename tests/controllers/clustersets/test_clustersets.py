@@ -73,7 +73,7 @@ def counted(count: int) -> tuple[str, str, str]:
 NOBODY = ("True", NONE_MATCHED, NONE_SELECTED)
 
 
-async def told(client: Client, name: str, wanted: tuple[str, str, str]) -> ManagedClusterSet:
+async def until_emptiness(client: Client, name: str, wanted: tuple[str, str, str]) -> ManagedClusterSet:
     return await until(client, MANAGED_CLUSTER_SETS, name, lambda each: emptiness(each) == wanted)
 
 
@@ -81,7 +81,7 @@ async def told(client: Client, name: str, wanted: tuple[str, str, str]) -> Manag
 async def test_empty_cluster_set_has_condition_empty(client: Client) -> None:
     name = fresh("set")
     await add_set(client, name)
-    await told(client, name, NOBODY)
+    await until_emptiness(client, name, NOBODY)
 
 
 @pytest.mark.usefixtures("running")
@@ -89,12 +89,12 @@ async def test_cluster_set_counts_added_and_deleted_clusters(client: Client) -> 
     name, first, second = fresh("set"), fresh("c"), fresh("c")
     await add_set(client, name)
     await add_cluster(client, first, member_of=name)
-    await told(client, name, counted(1))
+    await until_emptiness(client, name, counted(1))
     await add_cluster(client, second, member_of=name)
-    await told(client, name, counted(2))
+    await until_emptiness(client, name, counted(2))
     await client.delete(MANAGED_CLUSTERS, first)
     await client.delete(MANAGED_CLUSTERS, second)
-    await told(client, name, NOBODY)
+    await until_emptiness(client, name, NOBODY)
 
 
 @pytest.mark.usefixtures("running")
@@ -104,11 +104,11 @@ async def test_cluster_that_changes_its_set_updates_both(client: Client) -> None
     await add_set(client, after)
     await add_cluster(client, mover, member_of=before)
     await add_cluster(client, stayer, member_of=before)
-    await told(client, before, counted(2))
-    await told(client, after, NOBODY)
+    await until_emptiness(client, before, counted(2))
+    await until_emptiness(client, after, NOBODY)
     await edit(client, MANAGED_CLUSTERS, mover, {"metadata": {"labels": {CLUSTER_SET_LABEL: after}}})
-    await told(client, before, counted(1))
-    await told(client, after, counted(1))
+    await until_emptiness(client, before, counted(1))
+    await until_emptiness(client, after, counted(1))
 
 
 @pytest.mark.usefixtures("running")
@@ -117,11 +117,11 @@ async def test_label_selector_set_follows_label_changes(client: Client) -> None:
     name, cluster, zone = fresh("set"), fresh("c"), fresh("zone")
     await add_set(client, name, {"matchLabels": {"zone": zone}})
     await add_cluster(client, cluster)
-    await told(client, name, NOBODY)
+    await until_emptiness(client, name, NOBODY)
     await edit(client, MANAGED_CLUSTERS, cluster, {"metadata": {"labels": {"zone": zone}}})
-    await told(client, name, counted(1))
+    await until_emptiness(client, name, counted(1))
     await edit(client, MANAGED_CLUSTERS, cluster, {"metadata": {"labels": {"zone": None}}})
-    await told(client, name, NOBODY)
+    await until_emptiness(client, name, NOBODY)
 
 
 @pytest.mark.usefixtures("running")
@@ -136,8 +136,8 @@ async def test_invalid_selector_is_reported_and_does_not_affect_other_sets(clien
     await add_cluster(client, fresh("c"), zone=zone)
     place = "spec.clusterSelector.labelSelector.matchExpressions[1].operator"
     problem = '"Near" is not a valid label selector operator'
-    await told(client, broken, ("Unknown", INVALID, f"{place}: {problem}"))
-    await told(client, sound, counted(1))
+    await until_emptiness(client, broken, ("Unknown", INVALID, f"{place}: {problem}"))
+    await until_emptiness(client, sound, counted(1))
 
     await edit(
         client,
@@ -152,7 +152,7 @@ async def test_invalid_selector_is_reported_and_does_not_affect_other_sets(clien
 async def test_edited_set_status_is_repaired(client: Client) -> None:
     name = fresh("set")
     await add_set(client, name)
-    seen = await told(client, name, NOBODY)
+    seen = await until_emptiness(client, name, NOBODY)
     stranger = {
         "type": EMPTY,
         "status": "False",
@@ -165,7 +165,7 @@ async def test_edited_set_status_is_repaired(client: Client) -> None:
     await edit(
         client, MANAGED_CLUSTER_SETS, name, {"status": {"conditions": conditions}}, subresource="status"
     )
-    repaired = await told(client, name, NOBODY)
+    repaired = await until_emptiness(client, name, NOBODY)
     assert [each.type for each in repaired.status.conditions] == [EMPTY, "Painted"]
     assert repaired.metadata.uid == seen.metadata.uid
 
@@ -175,7 +175,7 @@ async def test_cluster_sets_without_changes_write_nothing(client: Client, runnin
     name, zone = fresh("set"), fresh("zone")
     await add_set(client, name, {"matchLabels": {"zone": zone}})
     cluster = await add_cluster(client, fresh("c"), zone=zone)
-    seen = await told(client, name, counted(1))
+    seen = await until_emptiness(client, name, counted(1))
     changed = await edit(
         client, MANAGED_CLUSTERS, cluster.metadata.name, {"metadata": {"labels": {"tier": "gold"}}}
     )
@@ -288,9 +288,9 @@ async def test_annotated_default_set_keeps_a_changed_selector(client: Client) ->
     mine = {"selectorType": "LabelSelector", "labelSelector": {"matchLabels": {"zone": zone}}}
     annotated = {"metadata": {"annotations": {AUTO_UPDATE: "false"}}, "spec": {"clusterSelector": mine}}
     await edit(client, MANAGED_CLUSTER_SETS, GLOBAL, annotated)
-    await told(client, GLOBAL, NOBODY)
+    await until_emptiness(client, GLOBAL, NOBODY)
     await add_cluster(client, fresh("c"), zone=zone)
-    await told(client, GLOBAL, counted(1))
+    await until_emptiness(client, GLOBAL, counted(1))
     await edit(client, MANAGED_CLUSTER_SETS, GLOBAL, {"metadata": {"annotations": {AUTO_UPDATE: None}}})
     await until(
         client, MANAGED_CLUSTER_SETS, GLOBAL, lambda each: each.spec.clusterSelector == SELECTORS[GLOBAL]
@@ -318,7 +318,7 @@ async def test_new_leader_repairs_existing_sets(hub: HubUnderTest, client: Clien
     await add_set(client, name)
     await bind(client, name, namespace)
     async with at_work(hub, usual, rules=RULES):
-        await told(client, name, NOBODY)
+        await until_emptiness(client, name, NOBODY)
         await until(client, MANAGED_CLUSTERS, cluster, lambda each: CLUSTER_SET_LABEL in each.metadata.labels)
         await until(
             client,

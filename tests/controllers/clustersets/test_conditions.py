@@ -12,7 +12,7 @@ from fairway.controllers.fenced_writer import LONGEST_MESSAGE, truncate, with_co
 from fairway.testing.builders import cluster_set, requirement, selector
 
 
-def told(labels: LabelSelector | None, *, kind: str = "LabelSelector") -> str:
+def message_of(labels: LabelSelector | None, *, kind: str = "LabelSelector") -> str:
     each = cluster_set("s", selector=labels, kind=kind)
     error = host_set(each).error
     assert error is not None
@@ -30,24 +30,24 @@ def told(labels: LabelSelector | None, *, kind: str = "LabelSelector") -> str:
     ],
 )
 def test_selector_fault_has_its_path(wrong: LabelSelectorRequirement, place: str) -> None:
-    said = told(selector(requirement("sound", "Exists"), wrong))
+    said = message_of(selector(requirement("sound", "Exists"), wrong))
     assert said.startswith(f"spec.clusterSelector.labelSelector.{place}: ")
     assert len(said) > len(f"spec.clusterSelector.labelSelector.{place}: ")
 
 
 def test_match_labels_fault_has_its_path() -> None:
-    said = told(selector(labels={"zone": "no good"}))
+    said = message_of(selector(labels={"zone": "no good"}))
     assert said.startswith("spec.clusterSelector.labelSelector.matchLabels: ")
     assert '"no good"' in said
 
 
 def test_unknown_selector_type_is_reported() -> None:
     place = "spec.clusterSelector.selectorType"
-    assert told(None, kind="Astrology") == f"{place}: selectorType is not right: Astrology"
+    assert message_of(None, kind="Astrology") == f"{place}: selectorType is not right: Astrology"
 
 
 def test_long_fault_message_is_truncated() -> None:
-    said = truncate(told(selector(labels={"zone": "x" * 100_000})))
+    said = truncate(message_of(selector(labels={"zone": "x" * 100_000})))
     assert len(broken_condition(said).message) == LONGEST_MESSAGE
     assert said.endswith("…")
     assert truncate("short") == "short"

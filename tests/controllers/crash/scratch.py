@@ -55,7 +55,7 @@ async def computed(client: Client, namespaces: Iterable[str]) -> dict[str, Answe
             pages={page.name: (_sorted(page.labels), page.clusters) for page in verdict.pages},
             selected=verdict.selected,
             groups=verdict.groups,
-            conditions=_said(verdict.conditions),
+            conditions=_texts_of(verdict.conditions),
         )
     return found
 
@@ -78,7 +78,7 @@ async def written(client: Client, namespaces: Iterable[str]) -> dict[str, Answer
             },
             selected=placement.status.numberOfSelectedClusters,
             groups=placement.status.decisionGroups,
-            conditions=_said(placement.status.conditions),
+            conditions=_texts_of(placement.status.conditions),
         )
     return found
 
@@ -87,6 +87,6 @@ def _sorted(labels: Any) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(labels.items()))
 
 
-def _said(conditions: tuple[Condition, ...]) -> tuple[tuple[str, str, str], ...]:
+def _texts_of(conditions: tuple[Condition, ...]) -> tuple[tuple[str, str, str], ...]:
     both = (find_condition(conditions, kind) or Condition() for kind in (SATISFIED, MISCONFIGURED))
     return tuple((each.status, each.reason, each.message) for each in both)

@@ -55,12 +55,12 @@ class RecoveryHarness:
     async def _publish(self, word: str, health: int) -> None:
         self._health[word] = health
         if self._calculator:
-            await self.running.told(MANAGED_CLUSTER_SCORES, await self._calculate(word, health))
+            await self.running.observed(MANAGED_CLUSTER_SCORES, await self._calculate(word, health))
             return
         score = await self.fleet.score(
             word, {"health": health}, resource="health-score", valid_until=self.clock.wall() + VALID
         )
-        await self.running.told(ADD_ON_PLACEMENT_SCORES, score, fields="metadata.name=health-score")
+        await self.running.observed(ADD_ON_PLACEMENT_SCORES, score, fields="metadata.name=health-score")
 
     async def _calculate(self, word: str, health: int) -> ManagedClusterScore:
         cluster = await self.fleet.create_namespace(word)

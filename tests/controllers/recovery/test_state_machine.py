@@ -27,7 +27,7 @@ from fairway.controllers.recovery.state_machine import RecoveryStateMachine
 ROOMY = RecoveryPolicy(fleet=Budget(percent=100), per_set=Budget(percent=100), suspect_percent=100)
 
 
-class Told:
+class StateMachineHarness:
     """A state machine with a manual clock."""
 
     def __init__(self, policy: RecoveryPolicy, *names: str, score: int = 100) -> None:
@@ -47,7 +47,7 @@ class Told:
     def hear(self, name: str, score: int | None) -> bool:
         return self.machine.handle(HealthReported(cluster=name, score=score), now=self.now)
 
-    def after(self, seconds: float) -> "Told":
+    def after(self, seconds: float) -> "StateMachineHarness":
         self.now += seconds
         return self
 
@@ -56,7 +56,7 @@ class Told:
 
 
 def test_unknown_cluster_has_no_decision() -> None:
-    told = Told(ROOMY)
+    told = StateMachineHarness(ROOMY)
     assert told.decide("a") == WAIT
     told.hear("a", -100)
     assert told.after(1000).decide("a") == WAIT  # there is no such cluster
@@ -64,7 +64,7 @@ def test_unknown_cluster_has_no_decision() -> None:
 
 
 def test_recheck_time_is_the_end_of_the_dwell() -> None:
-    told = Told(ROOMY, "a", "b")
+    told = StateMachineHarness(ROOMY, "a", "b")
     told.after(10).hear("a", 39)
     assert told.decide("a") == RecheckAfter(until=310.0)
     told.see("a", tainted=True)
@@ -75,13 +75,13 @@ def test_recheck_time_is_the_end_of_the_dwell() -> None:
 
 @pytest.mark.parametrize(("score", "low"), [(39, True), (40, False), (60, False)])
 def test_health_at_the_threshold_is_not_low(score: int, low: bool) -> None:
-    told = Told(ROOMY, "a", "b")
+    told = StateMachineHarness(ROOMY, "a", "b")
     told.hear("a", score)
     assert isinstance(told.after(300).decide("a"), Taint) == low
 
 
 def test_clusters_are_tainted_by_health_then_duration_then_name() -> None:
-    told = Told(ROOMY, *"abcdefgh")
+    told = StateMachineHarness(ROOMY, *"abcdefgh")
     told.hear("d", -50)
     told.after(1)
     for name, score in (("a", -50), ("b", -50), ("c", -70)):
@@ -91,7 +91,7 @@ def test_clusters_are_tainted_by_health_then_duration_then_name() -> None:
 
 
 def test_budget_goes_to_the_first_in_order() -> None:
-    told = Told(
+    told = StateMachineHarness(
         RecoveryPolicy(fleet=Budget(percent=100, count=2), per_set=Budget(percent=100)), *"abcdefghij"
     )
     for name, score in (("a", -30), ("b", -90), ("c", -60)):
@@ -114,7 +114,9 @@ def test_budget_goes_to_the_first_in_order() -> None:
 
 
 def test_untaintable_cluster_does_not_block_others() -> None:
-    told = Told(RecoveryPolicy(fleet=Budget(percent=100, count=1), per_set=Budget(percent=100)), *"abcd")
+    told = StateMachineHarness(
+        RecoveryPolicy(fleet=Budget(percent=100, count=1), per_set=Budget(percent=100)), *"abcd"
+    )
     told.hear("a", -90)
     told.after(700).hear("b", -30)
     told.after(300)
@@ -128,7 +130,7 @@ def test_untaintable_cluster_does_not_block_others() -> None:
 
 def test_budget_applies_to_every_set() -> None:
     policy = RecoveryPolicy(fleet=Budget(percent=100), per_set=Budget(percent=50), suspect_percent=100)
-    told = Told(policy)
+    told = StateMachineHarness(policy)
     for name in "abcd":
         told.see(name, sets="east")
     for name in "cdef":
@@ -154,7 +156,7 @@ def test_budget_is_a_number_or_a_percentage() -> None:
 
 
 def test_simultaneous_failures_pause_tainting_while_they_last() -> None:
-    told = Told(RecoveryPolicy(fleet=Budget(percent=100), suspect_window=600.0), *"abcd")
+    told = StateMachineHarness(RecoveryPolicy(fleet=Budget(percent=100), suspect_window=600.0), *"abcd")
     told.hear("a", -50)
     told.after(600).hear("b", -50)
     assert told.machine.suspicious
@@ -167,7 +169,7 @@ def test_simultaneous_failures_pause_tainting_while_they_last() -> None:
 
 
 def test_failures_spread_over_time_are_not_suspicious() -> None:
-    told = Told(RecoveryPolicy(fleet=Budget(percent=100), suspect_window=600.0), *"abcd")
+    told = StateMachineHarness(RecoveryPolicy(fleet=Budget(percent=100), suspect_window=600.0), *"abcd")
     told.hear("a", -50)
     told.after(601).hear("b", -50)
     assert not told.machine.suspicious
@@ -175,13 +177,13 @@ def test_failures_spread_over_time_are_not_suspicious() -> None:
 
 
 def test_single_failure_is_never_suspicious() -> None:
-    told = Told(RecoveryPolicy(suspect_percent=1), "a", "b")
+    told = StateMachineHarness(RecoveryPolicy(suspect_percent=1), "a", "b")
     told.hear("a", -50)
     assert isinstance(told.after(300).decide("a"), Taint)
 
 
 def test_earlier_tainted_clusters_do_not_count_as_simultaneous() -> None:
-    told = Told(RecoveryPolicy(fleet=Budget(percent=100)))
+    told = StateMachineHarness(RecoveryPolicy(fleet=Budget(percent=100)))
     for name in "ab":
         told.see(name, tainted=True)
         told.hear(name, -50)
@@ -194,7 +196,7 @@ def test_earlier_tainted_clusters_do_not_count_as_simultaneous() -> None:
 
 
 def test_watch_gap_restarts_all_dwell_times() -> None:
-    told = Told(ROOMY, "a", "b")
+    told = StateMachineHarness(ROOMY, "a", "b")
     told.hear("a", -50)
     told.after(299)
     told.machine.handle(HealthUnobserved(), now=told.now)
@@ -211,7 +213,7 @@ def test_watch_gap_restarts_all_dwell_times() -> None:
 
 
 def test_health_of_a_deleted_cluster_of_the_same_name_is_ignored() -> None:
-    told = Told(ROOMY, "a", "b")
+    told = StateMachineHarness(ROOMY, "a", "b")
     told.hear("a", -50)
     told.after(299)
     told.machine.handle(ClusterDeleted(cluster="a"), now=told.now)
@@ -221,17 +223,17 @@ def test_health_of_a_deleted_cluster_of_the_same_name_is_ignored() -> None:
 
 def test_missing_health_is_unhealthy_by_policy() -> None:
     policy = RecoveryPolicy(missing=UNHEALTHY, fleet=Budget(percent=100))
-    told = Told(policy, *"abcd")
+    told = StateMachineHarness(policy, *"abcd")
     told.hear("a", None)
     decision = told.after(300).decide("a")
     assert decision == Taint(reason=MISSING, facts=decision.facts) if isinstance(decision, Taint) else False
-    told = Told(RecoveryPolicy(fleet=Budget(percent=100)), *"abcd")
+    told = StateMachineHarness(RecoveryPolicy(fleet=Budget(percent=100)), *"abcd")
     told.hear("a", None)
     assert told.after(300).decide("a") == WAIT
 
 
 def test_deleted_clusters_leave_no_state() -> None:
-    told = Told(ROOMY, "a", "b")
+    told = StateMachineHarness(ROOMY, "a", "b")
     told.hear("a", -50)
     told.machine.handle(ClusterDeleted(cluster="a"), now=0.0)
     assert told.machine.low() == {"a"}
@@ -241,7 +243,7 @@ def test_deleted_clusters_leave_no_state() -> None:
 
 
 def test_no_cluster_is_tainted_without_an_available_replacement() -> None:
-    told = Told(ROOMY, *"abc")
+    told = StateMachineHarness(ROOMY, *"abc")
     told.see("b", away=True)
     told.see("c", away=True, sets="east")
     told.hear("a", -50)
@@ -260,7 +262,7 @@ def test_no_cluster_is_tainted_without_an_available_replacement() -> None:
 
 
 def test_last_available_of_several_due_clusters_stays() -> None:
-    told = Told(ROOMY, *"abcd")
+    told = StateMachineHarness(ROOMY, *"abcd")
     told.see("d", away=True)
     for name, score in (("a", -30), ("b", -90), ("c", -60)):
         told.after(1000).hear(name, score)
@@ -270,14 +272,14 @@ def test_last_available_of_several_due_clusters_stays() -> None:
 
 
 def test_unavailable_cluster_can_be_tainted() -> None:
-    told = Told(ROOMY, *"ab")
+    told = StateMachineHarness(ROOMY, *"ab")
     told.see("a", away=True)
     told.hear("a", -50)
     assert isinstance(told.after(300).decide("a"), Taint)
 
 
 def test_message_for_the_only_cluster_of_the_fleet() -> None:
-    told = Told(ROOMY, "a")
+    told = StateMachineHarness(ROOMY, "a")
     told.hear("a", -50)
     held = told.after(300).decide("a")
     assert isinstance(held, Withheld)

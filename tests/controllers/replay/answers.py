@@ -141,7 +141,7 @@ def observed(
     statuses = {_key(each): each.get("status", {}) for each in placements}
     status = statuses.get(key)
     if status is None:
-        return {**NOTHING, "events": _told(events, key)}
+        return {**NOTHING, "events": _answers_of(events, key)}
     own = [
         each
         for each in sorted(decisions, key=_key)
@@ -171,14 +171,14 @@ def observed(
             }
             for each in own
         ],
-        "events": _told(events, key),
+        "events": _answers_of(events, key),
         "records": {
             each["metadata"]["name"]: list(each.get("status", {}).get("decisions", ())) for each in own
         },
     }
 
 
-def _told(events: Iterable[Event], key: Key) -> dict[str, list[Answer]]:
+def _answers_of(events: Iterable[Event], key: Key) -> dict[str, list[Answer]]:
     by_page: dict[str, list[Answer]] = {}
     for each in events:
         assert (each.regarding.namespace, each.regarding.name) == key

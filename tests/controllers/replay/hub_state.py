@@ -123,7 +123,7 @@ class HubState:
         items: list[Document] = msgspec.json.decode(answer.body)["items"]
         return items
 
-    async def told(self) -> list[Event]:
+    async def new_events(self) -> list[Event]:
         """Events since the last call, in order, with repetitions."""
         found = [
             each for each in (await self._client.list(EVENTS)).items if each.reportingController == REPORTER

@@ -49,7 +49,7 @@ async def replay(scenario: Scenario, *, hub_state: HubState, live: Live) -> Asyn
                 key,
                 placements=await hub_state.all_of(PLACEMENTS),
                 decisions=await hub_state.all_of(PLACEMENT_DECISIONS),
-                events=await hub_state.told(),
+                events=await hub_state.new_events(),
             ),
             late=due is not None and again * 1_000_000 > due - to_micros(now) + 2 * TICK,
         )

@@ -39,7 +39,7 @@ OBJECTS = (
 ZONE_A = predicate(labels=selector(requirement("zone", "In", "a")))
 
 
-def told(given: Placement, *, objects: tuple[object, ...] = OBJECTS) -> dict[str, Any]:
+def document_of(given: Placement, *, objects: tuple[object, ...] = OBJECTS) -> dict[str, Any]:
     return document(given, Fleet(objects).outcome(given))
 
 
@@ -48,7 +48,7 @@ def spec(**parts: Any) -> PlacementSpec:
 
 
 def test_filters_have_cumulative_names_and_the_last_is_in_the_order_of_scores() -> None:
-    found = told(placement(spec=spec()))
+    found = document_of(placement(spec=spec()))
     assert found["filteredPipelineResults"] == [
         {"name": "Predicate", "filteredClusters": ["c1", "c2", "c3", "c5"]},
         {"name": "Predicate,TaintToleration", "filteredClusters": ["c2", "c3", "c1"]},
@@ -56,7 +56,7 @@ def test_filters_have_cumulative_names_and_the_last_is_in_the_order_of_scores() 
 
 
 def test_prioritizers_have_name_weight_and_scores() -> None:
-    found = told(placement(spec=spec(prioritizerPolicy=policy(addon("cpu", 3), builtin("Steady", 2)))))
+    found = document_of(placement(spec=spec(prioritizerPolicy=policy(addon("cpu", 3), builtin("Steady", 2)))))
     by_name = {each["name"]: each for each in found["prioritizeResults"]}
     assert set(by_name) == {"Balance", "Steady", "AddOn/default/cpu"}
     assert by_name["AddOn/default/cpu"] == {
@@ -69,7 +69,7 @@ def test_prioritizers_have_name_weight_and_scores() -> None:
 
 
 def test_cluster_without_a_score_of_a_prioritizer_is_omitted() -> None:
-    found = told(
+    found = document_of(
         placement(spec=spec(prioritizerPolicy=policy(builtin("ResourceAllocatableCPU"), mode="Exact")))
     )
     (only,) = found["prioritizeResults"]
@@ -77,7 +77,7 @@ def test_cluster_without_a_score_of_a_prioritizer_is_omitted() -> None:
 
 
 def test_totals_are_sorted_by_score_then_name() -> None:
-    found = told(placement(spec=spec()))
+    found = document_of(placement(spec=spec()))
     assert found["aggregatedScores"] == [
         {"clusterName": "c2", "score": 100},
         {"clusterName": "c3", "score": 100},
@@ -86,17 +86,17 @@ def test_totals_are_sorted_by_score_then_name() -> None:
 
 
 def test_document_lists_all_clusters_that_passed_the_filters() -> None:
-    found = told(placement(spec=spec(numberOfClusters=1)))
+    found = document_of(placement(spec=spec(numberOfClusters=1)))
     assert len(found["aggregatedScores"]) == 3
 
 
 def test_document_ignores_the_disable_annotation() -> None:
     annotations = {"cluster.open-cluster-management.io/experimental-scheduling-disable": "true"}
-    assert told(placement(spec=spec(), annotations=annotations))["aggregatedScores"]
+    assert document_of(placement(spec=spec(), annotations=annotations))["aggregatedScores"]
 
 
 def test_document_without_bindings_has_no_clusters() -> None:
-    found = told(placement(namespace="elsewhere", spec=spec()))
+    found = document_of(placement(namespace="elsewhere", spec=spec()))
     assert found["filteredPipelineResults"] == [
         {"name": "Predicate", "filteredClusters": []},
         {"name": "Predicate,TaintToleration", "filteredClusters": []},
@@ -112,7 +112,7 @@ def test_cluster_sets_of_the_placement_limit_the_clusters() -> None:
         binding("other"),
         cluster("d1", labels={"zone": "a"}, member_of="other"),
     )
-    found = told(placement(spec=spec(clusterSets=("other",))), objects=objects)
+    found = document_of(placement(spec=spec(clusterSets=("other",))), objects=objects)
     assert [each["clusterName"] for each in found["aggregatedScores"]] == ["d1"]
 
 
@@ -128,7 +128,7 @@ def test_cluster_sets_of_the_placement_limit_the_clusters() -> None:
 def test_document_of_a_misconfigured_placement_has_partial_results(
     broken: PlacementSpec, stages: list[str]
 ) -> None:
-    found = told(placement(spec=broken))
+    found = document_of(placement(spec=broken))
     assert [each["name"] for each in found.get("filteredPipelineResults", [])] == stages
     assert set(found) == {"placement"} | ({"filteredPipelineResults"} if stages else set())
 
@@ -139,7 +139,7 @@ def test_document_has_no_server_side_fields_of_the_placement() -> None:
         written.metadata, uid="u", resourceVersion="7", labels={"l": "v"}, finalizers=("f",)
     )
     status = PlacementStatus(numberOfSelectedClusters=3)
-    found = told(structs.replace(written, metadata=meta, status=status))["placement"]
+    found = document_of(structs.replace(written, metadata=meta, status=status))["placement"]
     assert found["metadata"] == {
         "name": "p1",
         "namespace": "ns1",
@@ -151,4 +151,4 @@ def test_document_has_no_server_side_fields_of_the_placement() -> None:
 
 
 def test_document_of_an_unnamed_placement_has_no_name() -> None:
-    assert told(Placement())["placement"]["metadata"] == {}
+    assert document_of(Placement())["placement"]["metadata"] == {}

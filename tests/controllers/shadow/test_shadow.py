@@ -80,7 +80,7 @@ def shadow_of(manager: Manager) -> Shadow:
     return manager.placement
 
 
-async def told(manager: Manager, fleet: HubFleet, *, differs: bool) -> str:
+async def until_difference(manager: Manager, fleet: HubFleet, *, differs: bool) -> str:
     """Wait until the shadow reports a difference of the placement, or none."""
     shadow, key = shadow_of(manager), (fleet.namespace, "p")
     async with asyncio.timeout(120):
@@ -182,11 +182,11 @@ async def test_shadow_reports_each_difference_and_its_end(
 ) -> None:
     caplog.set_level(logging.INFO, logger="fairway")
     await happen(decided)
-    assert words in await told(manager, decided, differs=True)
+    assert words in await until_difference(manager, decided, differs=True)
     assert [each.levelno for each in caplog.records if each.name.endswith("shadow")][-1] == logging.WARNING
     assert not [each for each in methods if not each.startswith("GET ")]
     async with start():  # another client repairs it
-        assert await told(manager, decided, differs=False) == ""
+        assert await until_difference(manager, decided, differs=False) == ""
     assert caplog.messages.count(f"placement {decided.namespace}/p: no difference left") == 1
     methods[:] = [each for each in methods if each.startswith("GET ")]
 

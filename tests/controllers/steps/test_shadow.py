@@ -53,7 +53,9 @@ def pages_of(*groups: str) -> tuple[Page, ...]:
     return paged([("", [ClusterDecision(clusterName=each, score=1) for each in group]) for group in groups])
 
 
-def told(pages: tuple[Page, ...], there: Decisions, *, status: PlacementStatus | None = None) -> list[str]:
+def differences_of(
+    pages: tuple[Page, ...], there: Decisions, *, status: PlacementStatus | None = None
+) -> list[str]:
     plan = ReconcilePlan(
         placement=Placement(), pages=pages, steps=planned(pages, there, refresh=True), status=status
     )
@@ -65,32 +67,32 @@ def there_is(*pages: Page) -> Decisions:
 
 
 def test_equal_decisions_are_not_reported() -> None:
-    assert told(pages_of("ab"), there_is(*pages_of("ab"))) == []
+    assert differences_of(pages_of("ab"), there_is(*pages_of("ab"))) == []
 
 
 def test_scores_and_reasons_are_not_compared() -> None:
     others = tuple(structs.replace(each, score=99, reason="because") for each in pages_of("ab")[0].decisions)
-    assert told(pages_of("ab"), there_is(Page(page_name(1), labels_of(0, ""), others))) == []
+    assert differences_of(pages_of("ab"), there_is(Page(page_name(1), labels_of(0, ""), others))) == []
 
 
 def test_each_difference_is_described() -> None:
     first = page_name(1)
-    assert told(pages_of("ab"), {}) == [MISSING.format(page=first, clusters="a, b")]
-    assert told(pages_of(""), {}) == [MISSING.format(page=first, clusters="nothing")]
-    assert told(pages_of("ab"), there_is(*pages_of("ba"))) == [OTHER_ORDER.format(page=first)]
-    assert told(pages_of("ab"), there_is(*pages_of("bc"))) == [
+    assert differences_of(pages_of("ab"), {}) == [MISSING.format(page=first, clusters="a, b")]
+    assert differences_of(pages_of(""), {}) == [MISSING.format(page=first, clusters="nothing")]
+    assert differences_of(pages_of("ab"), there_is(*pages_of("ba"))) == [OTHER_ORDER.format(page=first)]
+    assert differences_of(pages_of("ab"), there_is(*pages_of("bc"))) == [
         OTHER_CLUSTERS.format(page=first, changes="lacks a, should not name c")
     ]
-    assert told(pages_of("a"), there_is(*pages_of("a", "b"))) == [SURPLUS.format(page=page_name(2))]
+    assert differences_of(pages_of("a"), there_is(*pages_of("a", "b"))) == [SURPLUS.format(page=page_name(2))]
     relabelled = Page(first, labels_of(3, "x"), pages_of("a")[0].decisions)
-    (text,) = told(pages_of("a"), there_is(relabelled))
+    (text,) = differences_of(pages_of("a"), there_is(relabelled))
     assert text.startswith(f"decision {first} has labels")
     assert "decision-group-index=3" in text
 
 
 def test_long_name_lists_are_shortened() -> None:
     many = tuple(ClusterDecision(clusterName=f"c{at:02}") for at in range(14))
-    (text,) = told((Page(page_name(1), labels_of(0, ""), many),), {})
+    (text,) = differences_of((Page(page_name(1), labels_of(0, ""), many),), {})
     assert text.endswith("c09 and 4 more")
 
 
@@ -100,7 +102,7 @@ def test_shadow_describes_a_status_difference() -> None:
         decisionGroups=(DecisionGroupStatus(decisionGroupName="canary"),),
         conditions=(Condition(type="PlacementSatisfied", status="True", reason="All", message="well"),),
     )
-    texts = told(pages_of("a"), there_is(*pages_of("a")), status=status)
+    texts = differences_of(pages_of("a"), there_is(*pages_of("a")), status=status)
     assert texts == [
         "condition PlacementSatisfied is not set, expected True/All (well)",
         OTHER_STATUS.format(field="numberOfSelectedClusters", got=0, want=2),

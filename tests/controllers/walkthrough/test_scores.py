@@ -50,7 +50,7 @@ async def joins(terminal: Terminal, name: str) -> None:
     }
     await terminal("kubectl apply -f -", given=json.dumps(cluster))
     await waits(terminal, f"managedcluster/{name} --for=condition=HubAcceptedManagedCluster")
-    told = [
+    until_event = [
         {
             "op": "add",
             "path": "/status/conditions/-",
@@ -65,14 +65,14 @@ async def joins(terminal: Terminal, name: str) -> None:
         for kind in ("ManagedClusterJoined", "ManagedClusterConditionAvailable")
     ]
     amounts = {"cpu": "24", "memory": "49265496Ki"}
-    told += [
+    until_event += [
         {"op": "add", "path": "/status/allocatable", "value": amounts},
         {"op": "add", "path": "/status/capacity", "value": amounts},
         {"op": "add", "path": "/status/version", "value": {"kubernetes": "v1.23.4"}},
     ]
     await terminal(
         f"kubectl patch managedcluster {name} --subresource=status --type=json --patch-file=/dev/stdin",
-        given=json.dumps(told),
+        given=json.dumps(until_event),
     )
 
 
@@ -102,7 +102,7 @@ async def moved(terminal: Terminal, cluster: str) -> None:
     await waits(terminal, f"{DECISION} --for=jsonpath='{{.status.decisions[0].clusterName}}'={cluster}")
 
 
-async def told(client: Client, note: str) -> None:
+async def until_event(client: Client, note: str) -> None:
     """Until the hub has the event."""
     async with (
         asyncio.timeout(DEADLINE),
@@ -202,7 +202,7 @@ async def test_ocm_tutorial_on_extending_scheduling(
         ["NAME", "SUCCEEDED", "REASON", "SELECTEDCLUSTERS"],
         ["placement1", "True", "AllDecisionsScheduled", "1"],
     ]
-    await told(client, "cluster1:12 cluster2:12")
+    await until_event(client, "cluster1:12 cluster2:12")
     about = "placement1-decision-1 is {what} with placement placement1 in namespace default"
     assert await described(terminal) == [
         ("Normal", "DecisionCreate", f"Decision {about.format(what='created')}"),
@@ -213,7 +213,7 @@ async def test_ocm_tutorial_on_extending_scheduling(
     # Another score moves the decision.
     await publishes(terminal, "cluster2", cpuAvailable=66, memAvailable=4)
     await moved(terminal, "cluster2")
-    await told(client, "cluster1:12 cluster2:66")
+    await until_event(client, "cluster1:12 cluster2:66")
     assert ("Normal", "ScoreUpdate", "cluster1:12 cluster2:66") in await described(terminal)
 
     # A score that runs out is noticed when it does.
@@ -221,7 +221,7 @@ async def test_ocm_tutorial_on_extending_scheduling(
     await publishes(terminal, "cluster2", valid_until=format_time(end), cpuAvailable=66, memAvailable=4)
     await moved(terminal, "cluster1")
     assert datetime.now(UTC) > end
-    await told(client, "expired")
+    await until_event(client, "expired")
     warning = (
         f"Decision {about.format(what='updated')}: AddOnPlacementScores cluster2/resource-usage-score expired "
         "in plugin AddOn/resource-usage-score/cpuAvailable"

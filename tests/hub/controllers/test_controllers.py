@@ -149,15 +149,15 @@ async def test_cluster_scoped_dependent_of_a_namespaced_owner_is_never_collected
     roles = "clusterroles.rbac.authorization.k8s.io"
     role = await harness.make(roles, "role", namespace="", owners=(owner,))
 
-    def told() -> list[Document]:
+    def reported() -> list[Document]:
         found = (
             representation.decode(harness.resource("events"), i.raw)
             for i in harness.hub.store.items("events").items
         )
         return [event for event in found if event["involvedObject"]["uid"] == role["metadata"]["uid"]]
 
-    await harness.until(told)
-    (event,) = told()
+    await harness.until(reported)
+    (event,) = reported()
     uid = owner["metadata"]["uid"]
     assert (event["reason"], event["type"]) == ("OwnerRefInvalidNamespace", "Warning")
     assert event["metadata"]["namespace"] == "default"
@@ -168,7 +168,7 @@ async def test_cluster_scoped_dependent_of_a_namespaced_owner_is_never_collected
     await harness.remove("configmaps", "owner")
     await collected_so_far(harness)
     assert harness.find(roles, "role", namespace="") is not None
-    assert len(told()) == 1
+    assert len(reported()) == 1
 
 
 async def test_owners_in_a_circle_are_deleted_in_the_foreground(harness: HubHarness) -> None:
@@ -210,12 +210,12 @@ async def test_namespace_is_removed_when_empty(harness: HubHarness) -> None:
     await harness.make("configmaps", "held", namespace="ns", metadata={"finalizers": [HOLD]})
     await harness.remove("namespaces", "ns", namespace="")
 
-    def told() -> str:
+    def reported() -> str:
         found = harness.find("namespaces", "ns") or {}
         conditions = (found.get("status") or {}).get("conditions") or []
         return " ".join(c["message"] for c in conditions if c["type"] == "NamespaceFinalizersRemaining")
 
-    await harness.until(lambda: HOLD in told())
+    await harness.until(lambda: HOLD in reported())
     assert harness.find("configmaps", "free", "ns") is None
     with pytest.raises(Exception, match="because it is being terminated"):
         await harness.make("configmaps", "late", namespace="ns")
@@ -346,8 +346,8 @@ async def test_change_in_an_ending_namespace_reads_none_of_its_other_objects(har
     def remaining() -> str:
         found = harness.find(namespaces, "ending", namespace="")
         conditions = (found or {}).get("status", {}).get("conditions") or ()
-        told = {each["type"]: each["message"] for each in conditions}
-        return str(told.get("NamespaceContentRemaining", ""))
+        reported = {each["type"]: each["message"] for each in conditions}
+        return str(reported.get("NamespaceContentRemaining", ""))
 
     await harness.until(lambda: remaining().endswith(f"configmaps. has {many} resource instances"))
     counting = counted(harness, NamespaceController)

@@ -12,7 +12,7 @@ from fairway.hub.resource import Resource, version_priority
 from fairway.hub.schema import Node
 from fairway.hub.schemas import structural
 from fairway.hub.status import Refusal
-from hub.answers import answers, definition, told
+from hub.answers import answers, causes_of, definition
 
 _, CASES = answers("crds")
 REFERENCE = Path(__file__).parents[4] / "shared" / "reference" / "crds"
@@ -28,7 +28,7 @@ def test_crd_validation_matches_recorded_answers(case: dict[str, Any]) -> None:
         document["status"] = copy.deepcopy(case["old"]["status"])
     definitions.complete(document)
     definitions.store_version(document)
-    assert told(definitions.check_definition(document, old)) == case["causes"]
+    assert causes_of(definitions.check_definition(document, old)) == case["causes"]
     if old is None:
         assert sorted(definitions.warnings(document)) == sorted(case["warnings"])
 
@@ -67,7 +67,7 @@ def test_recorded_crd_answers_cover_all_refusals() -> None:
 def faults(document: dict[str, Any], old: dict[str, Any] | None = None) -> list[list[str]]:
     definitions.complete(document)
     definitions.store_version(document)
-    return told(definitions.check_definition(document, old))
+    return causes_of(definitions.check_definition(document, old))
 
 
 def test_valid_crd_is_defaulted_and_accepted() -> None:
@@ -323,7 +323,7 @@ def test_crd_root_schema_has_metadata_and_type() -> None:
     assert node.required == ("spec",)
     meta = node.properties["metadata"]
     assert meta.properties["ownerReferences"].list_keys == ("uid",)
-    assert told(structural.compile(node).check({"metadata": {"name": "abcdef"}, "spec": {}})) == [
+    assert causes_of(structural.compile(node).check({"metadata": {"name": "abcdef"}, "spec": {}})) == [
         ["metadata.name", "FieldValueTooLong", "Too long: may not be more than 5 bytes"]
     ]
 

@@ -54,7 +54,7 @@ def csr(asked: str = "", **spec: Any) -> Document:
     return {"metadata": {"name": "csr"}, "spec": {"request": asked or request(), **usages, **spec}}
 
 
-def told(causes: list[status.Cause]) -> list[str]:
+def messages(causes: list[status.Cause]) -> list[str]:
     return [f"{cause.field}: {cause.message}" for cause in causes]
 
 
@@ -122,7 +122,7 @@ class TestAsking:
     def test_invalid_pem_request_is_rejected(self, data: bytes, fault: str) -> None:
         value = encoded(data)
         made = created(csr() | {"spec": csr()["spec"] | {"request": value}})
-        assert told(validation.check(made, None)) == [f'spec.request: Invalid value: "{value}": {fault}']
+        assert messages(validation.check(made, None)) == [f'spec.request: Invalid value: "{value}": {fault}']
 
     @pytest.mark.parametrize(
         ("key", "fault"),
@@ -138,16 +138,16 @@ class TestAsking:
             b"-----BEGIN CERTIFICATE REQUEST-----\n%s-----END CERTIFICATE REQUEST-----\n"
             % base64.encodebytes(forged)
         )
-        assert told(validation.check(created(csr(encoded(text))), None))[0].endswith(fault)
+        assert messages(validation.check(created(csr(encoded(text))), None))[0].endswith(fault)
 
     def test_csr_with_invalid_usages_is_rejected(self) -> None:
-        found = told(validation.check(created(csr(usages=["client auth", "client auth", "foo"])), None))
+        found = messages(validation.check(created(csr(usages=["client auth", "client auth", "foo"])), None))
         assert found[0].startswith(
             'spec.usages[2]: Unsupported value: "foo": supported values: "any", "cert sign", '
         )
         assert found[0].endswith('"server auth", "signing", "timestamping"')
         assert found[1:] == ['spec.usages[1]: Duplicate value: "client auth"']
-        assert told(validation.check(created(csr(usages=[])), None)) == ["spec.usages: Required value"]
+        assert messages(validation.check(created(csr(usages=[])), None)) == ["spec.usages: Required value"]
 
     @pytest.mark.parametrize(
         ("name", "fault"),
@@ -172,11 +172,11 @@ class TestAsking:
         ],
     )
     def test_csr_with_invalid_signer_name_is_rejected(self, name: str, fault: str) -> None:
-        (found,) = told(validation.check(created(csr(signerName=name)), None))
+        (found,) = messages(validation.check(created(csr(signerName=name)), None))
         assert found.startswith(f"spec.signerName: {fault}")
 
     def test_csr_with_short_expiration_is_rejected(self) -> None:
-        assert told(validation.check(created(csr(expirationSeconds=599)), None)) == [
+        assert messages(validation.check(created(csr(expirationSeconds=599)), None)) == [
             f"spec.expirationSeconds: Invalid value: 599: {validation.SHORT}"
         ]
         assert validation.check(created(csr(expirationSeconds=600)), None) == []
@@ -294,14 +294,14 @@ class TestChanging:
     def test_approval_cannot_be_withdrawn(self) -> None:
         old = approved(csr())
         new = changed(old, "approval", conditions=[])
-        assert told(validation.check(new, old, subresource="approval")) == [
+        assert messages(validation.check(new, old, subresource="approval")) == [
             'status.conditions: Forbidden: updates may not remove a condition of type "Approved"'
         ]
 
     def test_csr_cannot_be_approved_and_denied(self) -> None:
         old = approved(csr())
         new = changed(old, "approval", conditions=[*old["status"]["conditions"], condition("Denied")])
-        assert told(validation.check(new, old, subresource="approval")) == [
+        assert messages(validation.check(new, old, subresource="approval")) == [
             'status.conditions: Invalid value: "Denied": Approved and Denied conditions are mutually exclusive'
         ]
 
@@ -314,7 +314,9 @@ class TestChanging:
             condition("X"),
             condition("Failed", "False"),
         ]
-        found = told(validation.check(changed(old, "approval", conditions=odd), old, subresource="approval"))
+        found = messages(
+            validation.check(changed(old, "approval", conditions=odd), old, subresource="approval")
+        )
         assert found == [
             "status.conditions[0].status: Required value",
             "status.conditions[1].type: Required value",
@@ -327,7 +329,7 @@ class TestChanging:
     def test_status_update_cannot_approve_a_csr(self) -> None:
         old = created(csr())
         new = changed(old, "status", conditions=[condition("Approved")])
-        assert told(validation.check(new, old, subresource="status")) == [
+        assert messages(validation.check(new, old, subresource="status")) == [
             'status.conditions: Forbidden: updates may not add a condition of type "Approved"'
         ]
 
@@ -359,7 +361,7 @@ class TestChanging:
     def test_status_update_with_invalid_certificate_is_rejected(self, data: bytes, fault: str) -> None:
         old = approved(csr())
         new = changed(old, "status", certificate=encoded(data), conditions=old["status"]["conditions"])
-        assert told(validation.check(new, old, subresource="status")) == [
+        assert messages(validation.check(new, old, subresource="status")) == [
             f'status.certificate: Invalid value: "<certificate data>": {fault}'
         ]
 
@@ -369,11 +371,11 @@ class TestChanging:
         signed = changed(old, "status", certificate=one, conditions=old["status"]["conditions"])
         assert validation.check(signed, old, subresource="status") == []
         again = changed(signed, "status", certificate=two, conditions=old["status"]["conditions"])
-        assert told(validation.check(again, signed, subresource="status")) == [
+        assert messages(validation.check(again, signed, subresource="status")) == [
             f"status.certificate: Forbidden: {validation.SIGNED_ONCE}"
         ]
         smuggled = old | {"status": old["status"] | {"certificate": one}}
-        assert told(validation.check(smuggled, old, subresource="approval")) == [
+        assert messages(validation.check(smuggled, old, subresource="approval")) == [
             f"status.certificate: Forbidden: {validation.NO_CERTIFICATE}"
         ]
 

@@ -195,7 +195,7 @@ class TestGathering:
         assert self.roles(broken, self.role("c", rule("get", "core", "pods"), into="a")) == {"x": []}
 
 
-def told(causes: list[status.Cause]) -> list[str]:
+def messages(causes: list[status.Cause]) -> list[str]:
     return [f"{cause.field}: {cause.message}" for cause in causes]
 
 
@@ -209,7 +209,7 @@ class TestValidation:
             {"verbs": ["get"], "apiGroups": ["a"]},
         ]
         found = roles.check_role({"metadata": {"name": "bad"}, "rules": bad}, namespaced=True)
-        assert told(found) == [
+        assert messages(found) == [
             "rules[0].verbs: Required value: verbs must contain at least one value",
             "rules[0].apiGroups: Required value: resource rules must supply at least one api group",
             "rules[0].resources: Required value: resource rules must supply at least one resource",
@@ -231,7 +231,7 @@ class TestValidation:
             "matchExpressions": [{"key": "a", "operator": "Foo"}],
         }
         path = "aggregationRule.clusterRoleSelectors"
-        found = told(
+        found = messages(
             roles.check_role(
                 {"metadata": {"name": "x"}, "aggregationRule": {"clusterRoleSelectors": [selector]}},
                 namespaced=False,
@@ -247,7 +247,7 @@ class TestValidation:
         empty = roles.check_role(
             {"metadata": {"name": "x"}, "aggregationRule": {"clusterRoleSelectors": []}}, namespaced=False
         )
-        assert told(empty) == [f"{path}: Required value: {roles.SELECTOR_NEEDED}"]
+        assert messages(empty) == [f"{path}: Required value: {roles.SELECTOR_NEEDED}"]
 
     @pytest.mark.parametrize(
         ("expression", "field"),
@@ -278,7 +278,7 @@ class TestValidation:
             ],
         }
         roles.default_binding(binding)
-        found = told(roles.check_binding(binding, None, namespaced=True))
+        found = messages(roles.check_binding(binding, None, namespaced=True))
         assert found[:5] == [
             'roleRef.apiGroup: Unsupported value: "x": supported values: "rbac.authorization.k8s.io"',
             'roleRef.kind: Unsupported value: "Foo": supported values: "Role", "ClusterRole"',
@@ -299,7 +299,7 @@ class TestValidation:
             "roleRef": {"kind": "Role", "name": "a%b"},
             "subjects": [{"kind": "ServiceAccount", "name": "x"}],
         }
-        assert told(roles.check_binding(binding, None, namespaced=False)) == [
+        assert messages(roles.check_binding(binding, None, namespaced=False)) == [
             'roleRef.kind: Unsupported value: "Role": supported values: "ClusterRole"',
             "roleRef.name: Invalid value: \"a%b\": may not contain '%'",
             "subjects[0].namespace: Required value",
@@ -331,7 +331,7 @@ class TestValidation:
             "metadata": {"name": "b"},
             "roleRef": {"apiGroup": roles.GROUP, "kind": "ClusterRole", "name": "edit"},
         }
-        assert told(roles.check_binding(new, old, namespaced=False)) == [
+        assert messages(roles.check_binding(new, old, namespaced=False)) == [
             'roleRef: Invalid value: {"APIGroup":"rbac.authorization.k8s.io","Kind":"ClusterRole","Name":"edit"}: '
             "cannot change roleRef"
         ]

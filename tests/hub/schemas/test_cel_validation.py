@@ -10,7 +10,7 @@ from fairway.hub.schemas.cel_rules import compile_rules
 from fairway.hub.schemas.cel_types import declare
 from fairway.hub.schemas.cel_validation import Rules
 from fairway.hub.schemas.field_path import PathError, resolve
-from hub.answers import answers, boat, told
+from hub.answers import answers, boat, causes_of
 
 _, (SCENE, *CASES) = answers("rules")
 
@@ -44,7 +44,7 @@ def test_recorded_cel_answers_cover_all_rules() -> None:
 def refusals(schema: dict[str, Any], new: Any, old: Any = None, **root: Any) -> list[list[str]]:
     checker = structural.compile(boat(schema, **root))
     document = {"apiVersion": "v1", "kind": "Boat", "metadata": {"name": "a"}, "spec": new}
-    return told(checker.check(document, old=None if old is None else document | {"spec": old}))
+    return causes_of(checker.check(document, old=None if old is None else document | {"spec": old}))
 
 
 TEXT = {"type": "string"}

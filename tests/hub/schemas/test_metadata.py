@@ -8,7 +8,7 @@ from fairway.hub.schema import Node, object_meta
 from fairway.hub.schemas import metadata, structural
 from fairway.hub.schemas.metadata import check_changed, check_new, finalizer_warnings
 from fairway.hub.schemas.object_meta import decoding_error
-from hub.answers import answers, told
+from hub.answers import answers, causes_of
 
 _, CASES = answers("metadata")
 CHECKER = structural.compile(Node(type="object", properties={"metadata": object_meta()}))
@@ -21,7 +21,7 @@ def test_metadata_validation_matches_recorded_answers(case: dict[str, Any]) -> N
     if "malformed" in case:
         return
     assert CHECKER.prune(document) == case["unknown"]
-    assert told(check_new(document["metadata"], namespaced=True)) == case["causes"]
+    assert causes_of(check_new(document["metadata"], namespaced=True)) == case["causes"]
     assert finalizer_warnings(document) == case["warnings"]
 
 
@@ -74,16 +74,16 @@ def test_annotations_may_have_256_kibibytes_in_all() -> None:
     fitting = {"annotations": {"a": "x" * (metadata.ANNOTATIONS_LIMIT - 1)}, "name": "a"}
     assert check_new(fitting, namespaced=False) == []
     beyond = {"annotations": {"a": "é" * (metadata.ANNOTATIONS_LIMIT // 2)}, "name": "a"}
-    assert told(check_new(beyond, namespaced=False)) == [
+    assert causes_of(check_new(beyond, namespaced=False)) == [
         ["metadata.annotations", "FieldValueTooLong", "Too long: may not be more than 262144 bytes"]
     ]
 
 
 def test_cluster_scoped_object_with_a_namespace_is_rejected() -> None:
-    assert told(check_new({"name": "a", "namespace": "b"}, namespaced=False)) == [
+    assert causes_of(check_new({"name": "a", "namespace": "b"}, namespaced=False)) == [
         ["metadata.namespace", "FieldValueForbidden", "Forbidden: not allowed on this type"]
     ]
-    assert told(check_new({"name": "a"}, namespaced=True)) == [
+    assert causes_of(check_new({"name": "a"}, namespaced=True)) == [
         ["metadata.namespace", "FieldValueRequired", "Required value"]
     ]
 
@@ -100,7 +100,7 @@ OLD = {
 
 
 def changes(**fields: Any) -> list[list[str]]:
-    return told(check_changed(OLD | fields, OLD))
+    return causes_of(check_changed(OLD | fields, OLD))
 
 
 def test_identity_metadata_is_immutable() -> None:

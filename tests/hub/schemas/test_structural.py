@@ -11,7 +11,7 @@ from fairway.hub.schema import Node, object_meta
 from fairway.hub.schemas import structural
 from fairway.hub.schemas.structural import NESTED_TOO_DEEPLY, RULES_NOT_CHECKED
 from fairway.hub.status import Refusal
-from hub.answers import answers, boat, told
+from hub.answers import answers, boat, causes_of
 
 _, CASES = answers("structural")
 
@@ -36,7 +36,7 @@ def test_schema_validation_matches_recorded_answers(case: dict[str, Any]) -> Non
         old = thing(case["old"])
         checker.prune(old)
         checker.default(old)
-    assert told(checker.check(document, old=old)) == case["causes"]
+    assert causes_of(checker.check(document, old=old)) == case["causes"]
 
 
 def test_recorded_schema_answers_cover_all_refusals() -> None:
@@ -135,7 +135,7 @@ def test_status_write_validates_only_the_status() -> None:
     checker = structural.compile(node)
     document = thing({}) | {"status": {"n": "a"}}
     found = checker.check(document, old=thing({}), subresource="status")
-    assert told(found) == [
+    assert causes_of(found) == [
         [
             "status.n",
             "FieldValueTypeInvalid",

@@ -45,7 +45,7 @@ def names(store: Store, resource: str = PODS, **kwargs: Any) -> list[str]:
     return ["/".join(item.key[1:]) for item in store.items(resource, **kwargs).items]
 
 
-def told(changes: Any) -> list[tuple[str, str, int]]:
+def brief(changes: Any) -> list[tuple[str, str, int]]:
     return [(change.type, change.key[2], change.revision) for change in changes]
 
 
@@ -142,7 +142,7 @@ async def test_object_can_be_created_after_a_pending_deletion(store: Store) -> N
     assert store.get(pod("a")) is not None
     again = await put(store, pod("a"))
     assert (await gone).revision < again.revision
-    assert told(await store.watch(PODS, since=1).next()) == [
+    assert brief(await store.watch(PODS, since=1).next()) == [
         (ADDED, "a", 2),
         (DELETED, "a", 3),
         (ADDED, "a", 4),
@@ -229,16 +229,16 @@ async def test_watch_returns_changes_since_its_revision(store: Store) -> None:
     await put(store, (NODES, "", "n"))
     await drop(store, pod("a"))
     changes = await store.watch(PODS, since=1).next()
-    assert told(changes) == [(ADDED, "a", 2), (MODIFIED, "a", 3), (DELETED, "a", 5)]
+    assert brief(changes) == [(ADDED, "a", 2), (MODIFIED, "a", 3), (DELETED, "a", 5)]
     assert [change.previous for change in changes] == [None, changes[0].raw, changes[1].raw]
-    assert told(await store.watch(PODS, since=3).next()) == [(DELETED, "a", 5)]
+    assert brief(await store.watch(PODS, since=3).next()) == [(DELETED, "a", 5)]
 
 
 async def test_waiting_watch_gets_a_burst_of_changes_at_once(store: Store) -> None:
     watch = store.watch(PODS, since=store.revision)
     waiting = await ready(watch)
     await asyncio.gather(*(put(store, pod(name)) for name in "abc"))
-    assert told(await waiting) == [(ADDED, "a", 2), (ADDED, "b", 3), (ADDED, "c", 4)]
+    assert brief(await waiting) == [(ADDED, "a", 2), (ADDED, "b", 3), (ADDED, "c", 4)]
     assert watch.position == 4
 
 
@@ -250,7 +250,7 @@ async def test_watch_of_a_namespace_ignores_other_namespaces(store: Store) -> No
     assert not waiting.done()
     assert watch.position == 2
     await put(store, pod("b", "mine"))
-    assert told(await waiting) == [(ADDED, "b", 3)]
+    assert brief(await waiting) == [(ADDED, "b", 3)]
 
 
 async def test_watch_position_does_not_pass_undelivered_changes(store: Store) -> None:
@@ -261,7 +261,7 @@ async def test_watch_position_does_not_pass_undelivered_changes(store: Store) ->
     await put(store, pod("a"))
     await put(store, (NODES, "", "n"))
     assert watch.position == 2
-    assert told(await watch.next()) == [(ADDED, "a", 3)]
+    assert brief(await watch.next()) == [(ADDED, "a", 3)]
     assert watch.position == 4
 
 
@@ -276,7 +276,7 @@ async def test_cancelled_watch_read_loses_no_change(store: Store) -> None:
     waiting = await ready(watch)
     waiting.cancel()
     await put(store, pod("a"))
-    assert told(await watch.next()) == [(ADDED, "a", 2)]
+    assert brief(await watch.next()) == [(ADDED, "a", 2)]
 
 
 async def test_listener_is_called_before_the_writer_continues(store: Store) -> None:
@@ -331,7 +331,7 @@ async def test_closing_a_watch_ends_its_wait_and_no_other(store: Store) -> None:
         await waiting
     assert not staying.done()
     await put(store, pod("a"))
-    assert told(await staying) == [(ADDED, "a", 2)]
+    assert brief(await staying) == [(ADDED, "a", 2)]
 
 
 async def test_closing_the_store_finishes_writes_and_ends_watches(store: Store) -> None:
@@ -360,7 +360,7 @@ async def test_history_is_bounded_by_count() -> None:
     for value in range(5):
         await put(store, pod("a"), value)
     assert (store.revision, store.oldest) == (6, 3)
-    assert told(await store.watch(PODS, since=3).next()) == [
+    assert brief(await store.watch(PODS, since=3).next()) == [
         (MODIFIED, "a", revision) for revision in (4, 5, 6)
     ]
     assert store.items(PODS, revision=3).items[0].revision == 3
@@ -377,7 +377,7 @@ async def test_history_is_bounded_by_bytes_but_for_the_newest_change() -> None:
         assert store.oldest == max(1, revision - 2)
     await put(store, pod("a"), "x" * 2_000)
     assert (store.oldest, store.revision) == (5, 6)
-    assert told(await store.watch(PODS, since=5).next()) == [(MODIFIED, "a", 6)]
+    assert brief(await store.watch(PODS, since=5).next()) == [(MODIFIED, "a", 6)]
 
 
 async def test_evicted_watch_raises_too_old_at_its_next_call() -> None:
@@ -406,7 +406,7 @@ async def test_idle_watch_stays_valid_while_other_resources_change() -> None:
         store.watch(NODES, since=1)
     await put(store, (NODES, "", "n"))
     for reader in (watch, resumed):
-        assert told(await reader.next()) == [(MODIFIED, "n", 53)]
+        assert brief(await reader.next()) == [(MODIFIED, "n", 53)]
 
 
 async def test_watch_survives_its_event_buffer_being_emptied() -> None:

@@ -203,7 +203,7 @@ class WorksHarness:
             return found
         return find_condition(work.status.resourceStatus.manifests[manifest].conditions, type_)
 
-    def says(self, word: str, type_: str, status: str, *, manifest: int | None = None) -> bool:
+    def has_condition(self, word: str, type_: str, status: str, *, manifest: int | None = None) -> bool:
         found = self.condition(word, type_, manifest=manifest)
         return found is not None and found.status == status
 
@@ -304,12 +304,14 @@ class WorksHarness:
 
     async def applied(self, word: str) -> None:
         await self.eventually(
-            lambda: self.says(word, "Applied", "True") and self.says(word, "Available", "True")
+            lambda: (
+                self.has_condition(word, "Applied", "True") and self.has_condition(word, "Available", "True")
+            )
         )
 
     async def refused(self, word: str, manifest: int) -> str:
         """Until that manifest is refused; the message."""
-        await self.eventually(lambda: self.says(word, "Applied", "False", manifest=manifest))
+        await self.eventually(lambda: self.has_condition(word, "Applied", "False", manifest=manifest))
         found = self.condition(word, "Applied", manifest=manifest)
         assert found is not None
         return found.message

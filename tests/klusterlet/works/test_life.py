@@ -302,7 +302,7 @@ async def test_object_is_applied_when_its_kind_is_installed_later(harness: Works
             f"Failed to apply manifest: manifest 0 (Boat {harness.name}/b): the server doesn't have a resource type "
             f"'Boat' in {group}/v1; install its CustomResourceDefinition on the cluster, or add it to the work"
         )
-        assert harness.says("a", "Applied", "True", manifest=1)
+        assert harness.has_condition("a", "Applied", "True", manifest=1)
         await harness.give("b", definition)
         await harness.applied("b")
         await harness.applied("a")
@@ -342,8 +342,8 @@ async def test_create_only_and_read_only_strategies(harness: WorksHarness) -> No
     manifests = [harness.config_map("one", {"k": "1"}), harness.config_map("two", {"k": "ignored"})]
     async with harness.agent():
         await harness.give("a", *manifests, manifestConfigs=[create, read])
-        await harness.eventually(lambda: harness.says("a", "Available", "False"))
-        assert harness.says("a", "Applied", "True")
+        await harness.eventually(lambda: harness.has_condition("a", "Available", "False"))
+        assert harness.has_condition("a", "Applied", "True")
         await harness.create("two", {"k": "theirs"})
         await harness.eventually(lambda: harness.values("a", 1) == {"k": "theirs"})
         await harness.edit(harness.at("one"), {"data": {"k": "changed"}})

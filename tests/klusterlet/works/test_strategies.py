@@ -96,9 +96,9 @@ async def test_condition_rules_are_reported(small_world: WorksHarness) -> None:
     configs = [config(harness, conditionRules=rules)]
     async with harness.agent():
         await harness.give("a", harness.config_map("one", {"k": "no"}), manifestConfigs=configs)
-        await harness.eventually(lambda: harness.says("a", "Ready", "False"))
+        await harness.eventually(lambda: harness.has_condition("a", "Ready", "False"))
         await harness.give("a", harness.config_map("one", {"k": "yes"}), manifestConfigs=configs)
-        await harness.eventually(lambda: harness.says("a", "Ready", "True"))
+        await harness.eventually(lambda: harness.has_condition("a", "Ready", "True"))
         for type_, status, reason, message in (
             ("Ready", "True", "ConditionRulesAggregated", "see k"),
             ("Odd", "False", "ConditionRulesAggregated", "no such key: missing"),
@@ -123,10 +123,10 @@ async def test_complete_work_is_frozen_and_deleted_after_ttl(small_world: WorksH
     path = f"/apis/batch/v1/namespaces/{harness.name}/jobs/job"
     async with harness.agent(clock=clock):
         await harness.give("a", job(harness), harness.config_map("one", {"k": "1"}), manifestConfigs=configs)
-        await harness.eventually(lambda: harness.says("a", "Complete", "False"))
+        await harness.eventually(lambda: harness.has_condition("a", "Complete", "False"))
         conditions = [{"type": "Complete", "status": "True"}]
         await harness.edit(f"{path}/status", {"status": {"succeeded": 1, "conditions": conditions}})
-        await harness.eventually(lambda: harness.says("a", "Complete", "True"))
+        await harness.eventually(lambda: harness.has_condition("a", "Complete", "True"))
         found = harness.condition("a", "Complete")
         assert found is not None
         assert found.message == "Job is finished"
