@@ -147,9 +147,14 @@ async def test_migration_that_is_not_needed_any_more_is_cancelled(machine_hub: P
             rig.check()
 
 
-@pytest.mark.both_hubs
 @pytest.mark.parametrize(
-    ("vm", "step"), [*(("vm-b", step) for step in Step), ("vm-a", Step.COPY), ("vm-a", Step.CLEANUP)]
+    ("vm", "step"),
+    [
+        *(("vm-b", step) for step in (Step.TARGET, Step.COMPLETE, Step.CLEANUP)),
+        *(pytest.param("vm-b", step, marks=pytest.mark.both_hubs) for step in (Step.COPY, Step.CUTOVER)),
+        ("vm-a", Step.COPY),
+        pytest.param("vm-a", Step.CLEANUP, marks=pytest.mark.both_hubs),
+    ],
 )
 async def test_machine_that_is_deleted_in_any_step_of_a_migration_leaves_its_room(
     machine_hub: Path, vm: str, step: Step
