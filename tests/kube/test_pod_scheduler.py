@@ -175,7 +175,11 @@ async def test_scheduler_that_is_killed_at_every_step_converges(cluster: PodClus
         alive = Cut(matches=deletion_of(*VICTIMS), carried_out=False)
         nominated = {"thief": "", "urgent": f"{FULL}-0"}
         cancelled = Cut(matches=cancellation_of("vm-d"))
-        await story.die_in(Phase.CUTOVER, alive, cancelled, when=lambda: story.waiting() == nominated)
+        await story.die_in(
+            Phase.CUTOVER,
+            *(alive, cancelled),
+            when=lambda: story.waiting() == nominated and story.phase("vm-d") is None,
+        )
 
         rig.neonvm.release()
         unbound = Cut(matches=binding_of("urgent"), carried_out=False)
