@@ -192,7 +192,6 @@ class CrashStory:
             if record.phase in BEFORE_CUTOVER:
                 assert machines[record.vm].status.podName == record.source.name, "I4: before cutover"
         assert "thief" not in pods or not pods["thief"].spec.nodeName, "I2: room of vm-a"
-        assert all(count == 1 for count in Counter(self.scheduler.bound).values()), "a pod was bound twice"
 
 
 def moment(written: str) -> datetime:

@@ -40,8 +40,6 @@ class MortalScheduler:
     def __init__(self, proxy: Proxy, command: tuple[object, ...], log: Path) -> None:
         self._command, self._log = command, log
         self._cuts: tuple[Cut, ...] = ()
-        self.bound: list[str] = []
-        """Paths of the bindings that the hub has got."""
         proxy.fate = self._fate
 
     def _fate(self, asked: Asked) -> Fate:
@@ -50,16 +48,8 @@ class MortalScheduler:
         for cut in self._cuts:
             if not (cut.once and cut.reached.is_set()) and cut.matches(asked):
                 cut.reached.set()
-                if not cut.carried_out:
-                    return Fate(held=FOREVER)
-                self._note(asked)
-                return Fate(late=FOREVER)
-        self._note(asked)
+                return Fate(late=FOREVER) if cut.carried_out else Fate(held=FOREVER)
         return WELL
-
-    def _note(self, asked: Asked) -> None:
-        if asked.path.endswith("/binding"):
-            self.bound.append(asked.path)
 
     @asynccontextmanager
     async def life(self, *cuts: Cut, options: tuple[object, ...] = ()) -> AsyncIterator[forked.Child]:
