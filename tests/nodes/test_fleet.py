@@ -15,6 +15,7 @@ from fairway.fleet.column import MEMBERSHIP, Key
 from fairway.fleet.direction import Direction
 from fairway.fleet.journal import NOTHING
 from fairway.fleet.resources import allocatable, requested
+from fairway.fleet.steps import finish
 from fairway.nodes import NodeFleet, NodeSnapshot, cells
 from fairway.nodes import fleet as fleet_module
 from fairway.nodes.pod_columns import NAMESPACES, POD_TERMS, host_port, scoring_requested
@@ -45,6 +46,37 @@ def test_finished_pod_frees_its_requests_at_once() -> None:
     assert {requested("cpu"), requested("pods"), scoring_requested("memory")} <= change.columns.keys()
     assert change.hosts == ("n1",)
     assert int(fleet.snapshot().counts(requested("cpu")).values[0]) == 0
+
+
+def test_pods_that_are_loaded_count_like_single_ones() -> None:
+    term = PodAffinityTerm(topologyKey="zone", labelSelector=labelled(app="web"))
+    anti = Affinity(podAntiAffinity=PodAffinity(requiredDuringSchedulingIgnoredDuringExecution=(term,)))
+    pods = [
+        pod(f"p{at}", on=("", "n1", "n2", "gone")[at % 4], cpu="1", spec={"priority": at, "affinity": anti})
+        for at in range(70)
+    ]
+    pods.append(pod("finished", on="n1", phase="Failed", cpu="1"))
+    one, other = NodeFleet(), NodeFleet()
+    for fleet in (one, other):
+        fleet.load([node("n1"), node("n2")])
+        fleet.snapshot().counts(requested("cpu"))
+    finish(one.load_pods(pods))
+    for each in pods:
+        other.upsert_pod(each)
+    for fleet in (one, other):
+        fleet.delete_pod("ns1", "p0")
+        fleet.delete_pod("ns1", "p1")
+        fleet.upsert_node(node("gone"))
+    first, second = one.snapshot(), other.snapshot()
+    for resource in RESOURCES:
+        assert (
+            first.counts(requested(resource)).values.tolist()
+            == second.counts(requested(resource)).values.tolist()
+        )
+    assert first.pods.nodes() == second.pods.nodes()
+    assert first.pods.lowest_priority == second.pods.lowest_priority == 2
+    kind = TermKind.REQUIRED_ANTI_AFFINITY
+    assert first.pods.terms(kind) == second.pods.terms(kind)
 
 
 def test_pod_of_unknown_node_counts_once_the_node_arrives() -> None:

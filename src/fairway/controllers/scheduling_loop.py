@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final
 
 from fairway.controllers.leadership import Leadership
+from fairway.controllers.slicing import SLICE_SECONDS
 from fairway.engine.commit.instructions import (
     Bound,
     Cancel,
@@ -37,8 +38,6 @@ NOT_READ_BACK: Final = "cannot read whether the workload is bound, retrying  wor
 
 AT_ONCE: Final = 64
 """Concurrent calls of PreBind, Bind and PostBind plugins."""
-SLICE_SECONDS: Final = 0.005
-"""Cycles run for at most this long before other tasks get a turn."""
 READ_BACK_BACKOFF: Final = Backoff(base=0.2, cap=10.0)
 
 RunPlugin = RunPreBind | RunBind | RunPostBind

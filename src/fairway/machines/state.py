@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from fairway.engine.ledger import Earmark, Entry, HostAccount, Ledger, Recorded, Reservation
 from fairway.engine.workload import HostKey, ResourceList, WorkloadKey, checked_resources
 from fairway.fleet.instant import Micros
+from fairway.fleet.steps import Steps, finish, strides
 from fairway.machines import events
 from fairway.machines.events import Event, MachineObserved
 from fairway.machines.instructions import Alert, Instruction, RoomFreed
@@ -60,23 +61,52 @@ class MachineState:
         records: Iterable[Migration],
         now: Micros,
     ) -> "MachineState":
+        """Do all of ``rebuild_in_steps`` at once."""
+        return finish(
+            cls.rebuild_in_steps(
+                epoch=epoch,
+                policy=policy,
+                oracle=oracle,
+                hosts=hosts,
+                machines=machines,
+                records=records,
+                now=now,
+            )
+        )
+
+    @classmethod
+    def rebuild_in_steps(
+        cls,
+        *,
+        epoch: int,
+        policy: MachinePolicy,
+        oracle: TargetOracle,
+        hosts: Iterable[tuple[HostKey, ResourceList | None]],
+        machines: Iterable[MachineObserved],
+        records: Iterable[Migration],
+        now: Micros,
+    ) -> Steps["MachineState"]:
         """Restore the state from objects alone. Nothing is approved until it handles Loaded."""
         machines, records = list(machines), list(records)
-        observed = [
-            (each.machine.host, each.machine.key, charge(each.machine.using, each.machine.factors))
-            for each in machines
-        ]
-        ledger = Ledger.rebuild(
+        ledger = yield from Ledger.rebuild_in_steps(
             epoch=epoch,
             capacities=hosts,
-            observed=observed,
+            observed=(
+                (each.machine.host, each.machine.key, charge(each.machine.using, each.machine.factors))
+                for each in machines
+            ),
             objects=[*_reservations(machines, epoch), *_earmarks(records, epoch)],
         )
         state = cls(ledger=ledger, policy=policy, oracle=oracle)
+        state._now = now
         for record in records:
             state.migrations.restore(record)
-        for each in machines:
-            state.handle(each, now=now)
+        for some in strides(machines):
+            yield
+            with ledger.transaction(epoch=epoch) as tx:
+                turn = Turn(tx, now)
+                for each in some:
+                    state._apply(turn, each)
         return state
 
     def handle(self, event: Event, *, now: Micros) -> list[Instruction]:

@@ -12,6 +12,7 @@ from fairway.fleet.direction import ANY, DOWN, UP, Direction
 from fairway.fleet.journal import NOTHING, Change
 from fairway.fleet.resources import LARGEST
 from fairway.fleet.snapshot import Snapshot
+from fairway.fleet.steps import Steps, strides
 from fairway.fleet.table import Table
 from fairway.nodes import cells
 from fairway.nodes.pod_columns import (
@@ -171,6 +172,25 @@ class NodeFleet(Table[Node]):
         meta, node = pod.metadata, pod.spec.nodeName
         placed = None if pod.finished or not node else (node, info_of(pod))
         return self._place((meta.namespace, meta.name), placed)
+
+    def load_pods(self, pods: Iterable[Pod]) -> Steps[None]:
+        """Add the pods of a fleet that has none; several times faster than upserts. No snapshot may be alive."""
+        on_nodes: dict[str, dict[PodKey, PodInfo]] = {}
+        for some in strides(pods):
+            yield
+            for pod in some:
+                if pod.spec.nodeName and not pod.finished:
+                    key = (pod.metadata.namespace, pod.metadata.name)
+                    on_nodes.setdefault(pod.spec.nodeName, {})[key] = info_of(pod)
+        for nodes in strides(on_nodes.items()):
+            yield
+            for node, infos in nodes:
+                self._pods.load(node, infos)
+                self._placed.update({key: (node, info) for key, info in infos.items()})
+        for column in [each for each in self._columns if each[0] in ADDED or each[0] == PODS_MATCHING]:
+            del self._columns[column]
+        self._matching.clear()
+        self._journal.forget()
 
     def shows(self, pod: Pod) -> bool:
         """Return whether the fleet has exactly this version of a pod."""

@@ -74,6 +74,15 @@ class PodIndex:
         self._nodes[node] = NodePods({**known.pods, key: info}, _sum(known.total, info.template.amounts, 1))
         return self._count_terms(info, 1)
 
+    def load(self, node: str, infos: Mapping[PodKey, PodInfo]) -> None:
+        """Add all pods of a node that has none."""
+        total: dict[Key, int] = {}
+        for info in infos.values():
+            for key, amount in info.template.amounts.items():
+                total[key] = total.get(key, 0) + amount
+            self._count_terms(info, 1)
+        self._nodes[node] = NodePods(dict(infos), total)
+
     def remove(self, node: str, key: PodKey) -> bool:
         """Remove a pod. Return whether it was the last one with an affinity term."""
         known = self._nodes[node]

@@ -23,7 +23,7 @@ from fairway.controllers.kinds import NAMESPACES
 from fairway.controllers.leadership import ALONE, Leadership
 from fairway.controllers.machines import MachinesController
 from fairway.controllers.machines.kinds import BUDGETS, CLAIMS, POD_GROUPS, VOLUMES
-from fairway.kube import Conflict, NotFound, Patch, Recorder, TransportError
+from fairway.kube import Clock, Conflict, NotFound, Patch, Recorder, TransportError
 from fairway.kube.resource import NODES, PODS
 from fairway.observe.meters import Meters
 from fairway.scheduling import POD_DEFAULTS, Scheduling, Supervisor, Watchdog, load
@@ -284,6 +284,7 @@ async def scheduling(
     config: str = "",
     meters: Meters | None = None,
     leadership: Leadership = ALONE,
+    clock: Clock | None = None,
 ) -> AsyncIterator[Events]:
     """Run the controller, until the block ends or it is killed."""
     found = profiles(config)
@@ -294,7 +295,7 @@ async def scheduling(
         scheduling=found,
         recorders=dict.fromkeys(found.specs, cast("Recorder", events)),
         groups=True,
-        clock=LoopClock(),
+        clock=clock or LoopClock(),
     )
     for resource in (NODES, PODS, NAMESPACES, CLAIMS, VOLUMES, BUDGETS, POD_GROUPS):
         hub.of(resource)

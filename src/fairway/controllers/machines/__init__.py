@@ -11,7 +11,8 @@ as ``machine_objects`` does. It grants growth to agents, which ask over TLS (``p
 written by ``machine_steps``, in order for each object (``machine_lanes``, ``machine_writer``), and reported by
 ``machine_reports``.
 
-The hub has all state: a binding is atomic, and a new leader begins with the pods and nodes that the hub shows.
+The hub has all state: a binding is atomic, and a new leader begins with the pods and nodes that the hub shows. That
+takes seconds for very many pods, so it happens in slices; ``store_changes`` holds back what changes meanwhile.
 """
 
 from fairway.controllers.machines.controller import MachinesController

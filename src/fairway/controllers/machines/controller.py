@@ -27,11 +27,14 @@ from fairway.controllers.machines.pod_metrics import PodMetrics
 from fairway.controllers.machines.pod_scheduling import Extension, PodScheduling
 from fairway.controllers.machines.pod_status import PodReporter
 from fairway.controllers.machines.preemption import PREFIX
+from fairway.controllers.machines.store_changes import StoreChanges
 from fairway.controllers.machines.virtual_machines import VirtualMachines
 from fairway.controllers.optional_kinds import OptionalKinds
 from fairway.controllers.reconciler import Key, Reconciler
+from fairway.controllers.slicing import in_slices
 from fairway.controllers.write_limiter import WriteLimiter
 from fairway.engine.queue import SchedulingQueue
+from fairway.fleet.steps import Steps
 from fairway.kube import SYSTEM_CLOCK, Added, Batch, Client, Clock, Deleted, Informer, Recorder, Updated
 from fairway.kube.fence import Lost
 from fairway.kube.resource import NODES, PODS, T
@@ -98,6 +101,10 @@ class MachinesController(Reconciler):
         self._metrics = PodMetrics(meters, profiles=scheduling.specs)
         self._metrics.follow(self._queue)
         self._term: Term | None = None
+        self._begun = asyncio.Event()
+        """Not set while a term begins."""
+        self._begun.set()
+        self._store_changes = StoreChanges()
         if machines is not None:
             machines.metrics.follow(self._machine_state)
 
@@ -125,7 +132,7 @@ class MachinesController(Reconciler):
             )
             self._follow_groups()
         self._follow(self._nodes, PodScheduling.upsert_node, PodScheduling.delete_node)
-        self._pods.subscribe(self._pods_changed)
+        self._pods.subscribe(lambda batch: self._store_changes.report(lambda: self._pods_changed(batch)))
         self._follow(self._namespaces, PodScheduling.upsert_namespace, PodScheduling.delete_namespace)
         self._follow(self._claims, PodScheduling.upsert_claim, PodScheduling.delete_claim)
         self._follow(self._volumes, PodScheduling.upsert_volume, PodScheduling.delete_volume)
@@ -147,7 +154,7 @@ class MachinesController(Reconciler):
         """Run until the served hypervisors change. Bindings that have begun are awaited, so that the next term counts
         them."""
         self._hypervisors_changed.clear()
-        term = self._term = self._begin(leadership)
+        term = await self._begin(leadership)
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(super().run(leadership))]
             if term.machines is not None:
@@ -161,6 +168,7 @@ class MachinesController(Reconciler):
 
     async def quiet(self) -> None:
         while True:
+            await self._begun.wait()
             await self.queue.join()
             if self._term is None:
                 return
@@ -193,7 +201,40 @@ class MachinesController(Reconciler):
             else:
                 await term.reporter.write(key)
 
-    def _begin(self, leadership: Leadership) -> Term:
+    async def _begin(self, leadership: Leadership) -> Term:
+        """Start a term. The hub may have very many pods: leases and requests are served meanwhile, and changes wait."""
+        term = self._new_term(leadership)
+        self._begun.clear()
+        try:
+            if term.machines is not None:
+                await in_slices(term.machines.load(), clock=self.clock)
+            await in_slices(self._load(term.pods), clock=self.clock)
+            self._term = term
+            self._store_changes.release()
+            if term.machines is not None:
+                term.machines.start(preview=term.pods.preview, wake=term.pods.loop.on_event)
+        except BaseException:
+            self._store_changes.release()
+            if term.machines is not None:
+                term.machines.close()
+            raise
+        finally:
+            self._begun.set()
+        return term
+
+    def _load(self, pods: PodScheduling) -> Steps[None]:
+        self._store_changes.hold()
+        pods.fleet.load_others(
+            namespaces={each.metadata.name: each.metadata.labels for each in self._namespaces.store.values()},
+            claims=self._claims.store.values(),
+            volumes=self._volumes.store.values(),
+            budgets=self._budgets.store.values(),
+        )
+        for group in self._pod_groups():
+            pods.upsert_group(group)
+        yield from pods.load(self._nodes.store.values(), self._pods.store.values())
+
+    def _new_term(self, leadership: Leadership) -> Term:
         hub = PodAccess(self.client, leadership=leadership, meters=self.meters, limiter=self._limiter)
         reporter = PodReporter(
             pods=self._pods,
@@ -217,17 +258,6 @@ class MachinesController(Reconciler):
             fleet=fleet,
             extension=None if machines is None else Extension(room=machines, points=EXTENDED_POINTS),
         )
-        pods.fleet.load_others(
-            namespaces={each.metadata.name: each.metadata.labels for each in self._namespaces.store.values()},
-            claims=self._claims.store.values(),
-            volumes=self._volumes.store.values(),
-            budgets=self._budgets.store.values(),
-        )
-        for group in self._pod_groups():
-            pods.upsert_group(group)
-        pods.load(self._nodes.store.values(), self._pods.store.values())
-        if machines is not None:
-            machines.start(preview=pods.preview, wake=pods.loop.on_event)
         return Term(pods=pods, reporter=reporter, machines=machines)
 
     def _virtual_machines(self, fleet: NodeFleet, leadership: Leadership) -> VirtualMachines | None:
@@ -267,18 +297,15 @@ class MachinesController(Reconciler):
     ) -> None:
         """Report changed objects to the scheduling of the term."""
 
-        def changed(batch: Batch[T]) -> None:
-            if self._term is None:
-                return
-            pods = self._term.pods
-            for change in batch.changes:
-                match change:
-                    case Added(new) | Updated(_, new):
-                        upsert(pods, new)
-                    case Deleted(old):
-                        delete(pods, old)
+        def changed(object_: T) -> None:
+            if self._term is not None:
+                upsert(self._term.pods, object_)
 
-        informer.subscribe(changed)
+        def deleted(object_: T) -> None:
+            if self._term is not None:
+                delete(self._term.pods, object_)
+
+        self._store_changes.follow(informer, changed, deleted)
 
     def _pods_changed(self, batch: Batch[Pod]) -> None:
         if self._term is None:

@@ -13,6 +13,7 @@ from fairway.api.quantity import QuantityError
 from fairway.api.virtual_machine import NEON_GROUP, VirtualMachine, VirtualMachineMigration
 from fairway.engine.workload import HostKey, ResourceList, WorkloadKey
 from fairway.fleet.instant import to_micros
+from fairway.fleet.steps import Steps, strides
 from fairway.machines import kubevirt
 from fairway.machines.events import MachineObserved
 from fairway.machines.kubevirt import INSTANCE_KIND, MIGRATION_LABEL
@@ -33,7 +34,8 @@ ObjectKey = tuple[str, str]
 
 
 class MachineObjects:
-    """The stores are live views of informers; ``index`` and ``drop`` follow the changes of pods and nodes."""
+    """The stores are live views of informers. ``index_all`` comes first; ``index`` and ``drop`` follow the changes of
+    pods and nodes."""
 
     def __init__(
         self,
@@ -58,10 +60,16 @@ class MachineObjects:
         """Node and virtual machine under which a pod is indexed."""
         self._targets: dict[ObjectKey, ObjectKey] = {}
         """KubeVirt's target pods, by namespace and uid of their migration."""
-        for node in nodes.values():
+
+    def index_all(self) -> Steps[None]:
+        """Index all nodes and pods as they are now."""
+        nodes, pods = list(self.nodes.values()), list(self.pods.values())
+        for node in nodes:
             self.hosts[node.metadata.name] = host_of(node)
-        for pod in pods.values():
-            self.index(pod)
+        for some in strides(pods):
+            yield
+            for pod in some:
+                self.index(pod)
 
     def index(self, pod: Pod) -> None:
         key, vm = _key(pod), self.machine_name(pod)
@@ -207,14 +215,19 @@ class MachineObjects:
     def _counted(self, amounts: ResourceList) -> dict[str, int]:
         return {each: amounts[each] for each in self._resources if amounts.get(each)}
 
-    def capacities(self) -> Iterator[tuple[HostKey, ResourceList | None]]:
-        for node in self.nodes.values():
-            yield host_of(node), self.capacity(node)
+    def capacities(self) -> Steps[dict[HostKey, ResourceList | None]]:
+        found: dict[HostKey, ResourceList | None] = {}
+        for some in strides(list(self.nodes.values())):
+            yield
+            found.update({host_of(node): self.capacity(node) for node in some})
+        return found
 
-    def all_observed(self) -> Iterator[MachineObserved]:
-        for pod in self.pods.values():
-            if (found := self.observed(pod)) is not None:
-                yield found
+    def observe_all(self) -> Steps[list[MachineObserved]]:
+        found: list[MachineObserved] = []
+        for some in strides(list(self.pods.values())):
+            yield
+            found += [each for pod in some if (each := self.observed(pod)) is not None]
+        return found
 
     def records(self) -> Iterator[Migration]:
         """Yield the migrations that this scheduler started, an earlier leader included."""

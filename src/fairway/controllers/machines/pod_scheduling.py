@@ -36,6 +36,7 @@ from fairway.engine.scheduler import Scheduler
 from fairway.engine.workload import HostKey, Workload, WorkloadKey
 from fairway.fleet.instant import SECOND, to_micros
 from fairway.fleet.journal import Change
+from fairway.fleet.steps import Steps, strides
 from fairway.kube import Clock, Informer, Recorder
 from fairway.nodes import NodeFleet
 from fairway.nodes.pod_template import PodInfo
@@ -141,11 +142,15 @@ class PodScheduling:
 
     # Observations
 
-    def load(self, nodes: Iterable[Node], pods: Iterable[Pod]) -> None:
+    def load(self, nodes: Iterable[Node], pods: Iterable[Pod]) -> Steps[None]:
         """Begin with what the hub shows."""
+        given = list(pods)
         self.fleet.load(nodes)
-        for pod in pods:
-            self.upsert_pod(pod)
+        yield from self.fleet.load_pods(given)
+        for some in strides(each for each in given if each.spec.schedulerName in self._names):
+            yield
+            for pod in some:
+                self.upsert_pod(pod)
 
     def upsert_node(self, node: Node) -> None:
         self._changed(self.fleet.upsert_node(node), "node updated")

@@ -32,6 +32,7 @@ from fairway.controllers.machines.machine_reports import MachineReports
 from fairway.controllers.machines.machine_steps import MachineSteps
 from fairway.controllers.machines.machine_writer import MachineWriter
 from fairway.controllers.machines.permit_metrics import PermitMetrics
+from fairway.controllers.machines.store_changes import StoreChanges
 from fairway.controllers.machines.waiting_agents import WaitingAgents
 from fairway.engine.dependencies import Event as QueueEvent
 from fairway.engine.ledger import Ledger, LedgerColumns, LedgerError
@@ -41,18 +42,9 @@ from fairway.fleet.direction import Direction
 from fairway.fleet.instant import SECOND, Micros, to_micros
 from fairway.fleet.journal import Change
 from fairway.fleet.resources import grantable
-from fairway.kube import (
-    SYSTEM_CLOCK,
-    Added,
-    Batch,
-    Clock,
-    Deleted,
-    Informer,
-    Recorder,
-    Updated,
-)
+from fairway.fleet.steps import Steps, finish
+from fairway.kube import SYSTEM_CLOCK, Clock, Informer, Recorder
 from fairway.kube.fence import Lost
-from fairway.kube.resource import T
 from fairway.machines import events, instructions
 from fairway.machines.events import Event, Observation, Stage
 from fairway.machines.instructions import Instruction
@@ -129,18 +121,31 @@ class VirtualMachines:
         self._sending = False
         self._room_changes: list[Change] = []
         self._assumed: dict[WorkloadKey, HostKey] = {}
-        self._unsubscribe: list[Callable[[], None]] = []
         self._changed = asyncio.Event()
+        self._store_changes = StoreChanges()
         self._loaded = False
-        self.state = self._rebuild()
+        self.state = MachineState(ledger=Ledger(), policy=settings.policy, oracle=self._oracle)
 
-    def _rebuild(self) -> MachineState:
-        state = MachineState.rebuild(
+    def load(self) -> Steps[None]:
+        """Build the state from what the hub shows now. Changes wait for ``start``."""
+        changes = self._store_changes
+        changes.hold()
+        changes.follow(self._nodes, self._node_changed, self._node_deleted)
+        changes.follow(self._pods, self._pod_changed, self._pod_deleted)
+        for each in self._hypervisors.values():
+            changes.follow(each.machines, self._machine_changed, self._machine_changed)
+            changes.follow(each.migrations, self._migration_changed, self._migration_deleted)
+        changes.hold()  # the first batches have all objects, which are listed now
+        yield from self.objects.index_all()
+        self.state = yield from self._rebuild()
+
+    def _rebuild(self) -> Steps[MachineState]:
+        state = yield from MachineState.rebuild_in_steps(
             epoch=EPOCH,
             policy=self._settings.policy,
             oracle=self._oracle,
-            hosts=self.objects.capacities(),
-            machines=self.objects.all_observed(),
+            hosts=(yield from self.objects.capacities()).items(),
+            machines=(yield from self.objects.observe_all()),
             records=self.objects.records(),
             now=self._now(),
         )
@@ -159,20 +164,7 @@ class VirtualMachines:
         """Begin to grant. ``preview`` dry-runs pods, and ``wake`` gets events of the scheduling queue."""
         self._oracle.preview, self._wake = preview, wake
         self._loaded = True
-        # The first batches have all objects; those that are known already change nothing.
-        self._unsubscribe = [
-            self._nodes.subscribe(lambda batch: _each(batch, self._node_changed, self._node_deleted)),
-            self._pods.subscribe(lambda batch: _each(batch, self._pod_changed, self._pod_deleted)),
-        ]
-        for each in self._hypervisors.values():
-            self._unsubscribe += [
-                each.machines.subscribe(
-                    lambda batch: _each(batch, self._machine_changed, self._machine_changed)
-                ),
-                each.migrations.subscribe(
-                    lambda batch: _each(batch, self._migration_changed, self._migration_deleted)
-                ),
-            ]
+        self._store_changes.release()
         self.send(events.Loaded())
 
     async def run(self, leadership: Leadership) -> None:
@@ -188,9 +180,7 @@ class VirtualMachines:
 
     def close(self) -> None:
         """Refuse the requests that wait. The next leader answers."""
-        for unsubscribe in self._unsubscribe:
-            unsubscribe()
-        self._unsubscribe.clear()
+        self._store_changes.close()
         self._loaded = False
         self.agents.refuse_all(PermitError(UNAVAILABLE, STARTING))
 
@@ -242,7 +232,7 @@ class VirtualMachines:
         self._events.clear()
         self._steps.lanes.clear()
         self.agents.refuse_all(PermitError(UNAVAILABLE, STARTING))
-        self.state = self._rebuild()
+        self.state = finish(self._rebuild())
         for key, host in self._assumed.items():
             if key not in self.state.permits.machines and host in self.state.ledger.hosts():
                 pod = self.objects.pods.get((key.namespace, key.name))
@@ -486,12 +476,3 @@ class VirtualMachines:
 
     def _now(self) -> Micros:
         return to_micros(self._clock.wall())
-
-
-def _each(batch: Batch[T], changed: Callable[[T], None], deleted: Callable[[T], None]) -> None:
-    for change in batch.changes:
-        match change:
-            case Added(new) | Updated(_, new):
-                changed(new)
-            case Deleted(old):
-                deleted(old)

@@ -105,12 +105,31 @@ class HostAccount:
 
     def observe(self, who: WorkloadKey, amounts: ResourceList | None) -> "HostAccount":
         """Set the observed use of a workload; None when it is gone."""
+        known = self.observed.get(who)
+        if amounts is None:
+            return self if known is None else self._observing(who, None)
+        checked = checked_resources(amounts)
+        return self if known == checked else self._observing(who, checked)
+
+    def _observing(self, who: WorkloadKey, amounts: ResourceList | None) -> "HostAccount":
         observed = dict(self.observed)
         if amounts is None:
-            observed.pop(who, None)
+            del observed[who]
         else:
-            observed[who] = checked_resources(amounts)
+            observed[who] = amounts
         return self._changed(who, replace(self, observed=observed))
+
+    @staticmethod
+    def begin(
+        host: HostKey, capacity: ResourceList | None, observed: Mapping[WorkloadKey, ResourceList]
+    ) -> "HostAccount":
+        """Return an account with the observed use of all its workloads."""
+        uses = {who: checked_resources(amounts) for who, amounts in observed.items()}
+        used: dict[str, int] = {}
+        for amounts in uses.values():
+            for resource, amount in amounts.items():
+                used[resource] = used.get(resource, 0) + amount
+        return HostAccount(host=host, observed=uses, used=used).set_capacity(capacity)
 
     def observe_unattributed(self, amounts: ResourceList) -> "HostAccount":
         amounts = checked_resources(amounts)

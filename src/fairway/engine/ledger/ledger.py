@@ -21,6 +21,7 @@ from fairway.fleet.column import Key
 from fairway.fleet.direction import Direction
 from fairway.fleet.instant import Micros
 from fairway.fleet.resources import earmarked, grantable
+from fairway.fleet.steps import Steps, finish, strides
 
 SubjectT = TypeVar("SubjectT", WorkloadKey, str)
 PromiseT = TypeVar("PromiseT", Reservation, Earmark)
@@ -128,7 +129,8 @@ class _View:
         return self.account(host) or HostAccount(host=host)
 
     def _write(self, account: HostAccount) -> None:
-        self._changed[account.host] = account
+        if account is not self.account(account.host):
+            self._changed[account.host] = account
 
     def _check_open(self) -> None:
         """Raise if this view can no longer be written to."""
@@ -300,15 +302,40 @@ class Ledger:
         objects: Iterable[Entry] = (),
         journal: Iterable[Entry] = (),
     ) -> "Ledger":
+        """Do all of ``rebuild_in_steps`` at once."""
+        return finish(
+            cls.rebuild_in_steps(
+                epoch=epoch, capacities=capacities, observed=observed, objects=objects, journal=journal
+            )
+        )
+
+    @classmethod
+    def rebuild_in_steps(
+        cls,
+        *,
+        epoch: int,
+        capacities: Iterable[tuple[HostKey, ResourceList | None]],
+        observed: Iterable[tuple[HostKey, WorkloadKey, ResourceList]] = (),
+        objects: Iterable[Entry] = (),
+        journal: Iterable[Entry] = (),
+    ) -> Steps["Ledger"]:
         """Restore the ledger after a crash, once everything is listed.
 
         Promises are restored even where they exceed the capacity: they were made. An object overrides the journal. An
         entry of an older term than one before it in the journal was written by a deposed leader, and is ignored.
         """
         ledger = cls(epoch=epoch)
-        accounts = {host: HostAccount(host=host).set_capacity(capacity) for host, capacity in capacities}
-        for host, who, amounts in observed:
-            accounts[host] = accounts.get(host, HostAccount(host=host)).observe(who, amounts)
+        known = dict(capacities)
+        uses: dict[HostKey, dict[WorkloadKey, ResourceList]] = {host: {} for host in known}
+        for some in strides(observed):
+            yield
+            for host, who, amounts in some:
+                uses.setdefault(host, {})[who] = amounts
+        accounts: dict[HostKey, HostAccount] = {}
+        for hosts in strides(uses.items()):
+            yield
+            for host, workloads in hosts:
+                accounts[host] = HostAccount.begin(host, known.get(host), workloads)
         last = {(entry.host, entry.subject): entry for entry in (*_of_leaders(journal), *objects)}
         for entry in last.values():
             account = accounts.get(entry.host, HostAccount(host=entry.host))

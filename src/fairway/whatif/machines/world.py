@@ -21,6 +21,7 @@ from fairway.engine.outcome import Outcome
 from fairway.engine.profile import ProfileSpec, build_profile
 from fairway.engine.workload import HostKey, ResourceList, WorkloadKey
 from fairway.fleet.instant import Micros
+from fairway.fleet.steps import finish
 from fairway.kube.resource import Key, KubeStruct, key_of
 from fairway.machines.machine import Machine
 from fairway.machines.settings import MachineSettings
@@ -104,12 +105,13 @@ def machine_state(
         instances=cluster.instances or None,
         instance_migrations=cluster.instance_migrations,
     )
+    finish(objects.index_all())
     state = MachineState.rebuild(
         epoch=EPOCH,
         policy=settings.policy,
         oracle=NoTargets(),
-        hosts=objects.capacities(),
-        machines=objects.all_observed(),
+        hosts=finish(objects.capacities()).items(),
+        machines=finish(objects.observe_all()),
         records=objects.records(),
         now=now,
     )
