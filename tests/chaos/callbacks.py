@@ -25,7 +25,7 @@ class Change:
     type: ChangeType
     key: Key
     object: Seen
-    """As told; of a deletion the last state known."""
+    """The reported state; the last known one for a deletion."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,7 +41,7 @@ def hub(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         real.close()
         return
     folder = tmp_path_factory.mktemp("model")
-    # Nobody else writes into the namespaces of this test.
+    # Only this test writes into its namespaces.
     alone = frozenset({controllers.DEFINITIONS})
     with hub_in_thread(folder=folder, data=folder / "data", definitions=(), controllers=alone) as embedded:
         made = Hub(embedded.kubeconfig)

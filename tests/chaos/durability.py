@@ -160,7 +160,7 @@ class Lives:
 def _lives(record: Record, story: Story, found: list[Problem]) -> Lives:
     lives = Lives()
     now: dict[Key, State] = {}
-    # What was there at first; its own versions are from before, and only order it.
+    # Initial objects: their versions are older, and only order them.
     begun: set[str] = set()
     for listing in record.listings:
         if listing.resource not in begun and listing.namespace is None:
@@ -240,7 +240,7 @@ def _running(values: Iterable[int], pick: Callable[[int, int], int]) -> list[int
     return found
 
 
-# What clients were told
+# Responses
 
 
 def _writes(record: Record, story: Story, lives: Lives, clock: Clock) -> Iterator[Problem]:

@@ -82,7 +82,7 @@ def _terms(lease: Sequence[Held]) -> Iterator[Problem]:
         if after.version <= before.version:
             yield Problem("back", f"version {after.version} after {before.version}")
         if after.uid != before.uid:
-            continue  # made anew by somebody; its terms are counted anew
+            continue  # recreated: its terms are counted from the start
         if after.token < before.token:
             yield Problem("token", f"{after} after {before}")
         elif after.token == before.token:

@@ -40,7 +40,7 @@ class Write:
     expected: int | None = None
     """The version that the object had to have."""
     state: State | None = None
-    """What was acknowledged; of a deletion only ``uid`` is told."""
+    """The acknowledged state; for a deletion only its ``uid``."""
     uid: str = ""
     """Of the object that a deletion acknowledged."""
 
@@ -84,7 +84,7 @@ class Watching:
     bookmarks: list[tuple[int, int]] = field(default_factory=list)
     """How many events came before it, and its version."""
     expired: list[str] = field(default_factory=list)
-    """What the hub said when it had forgotten where to resume."""
+    """Response of the hub to a resume from an expired version."""
 
 
 @dataclass(slots=True, kw_only=True)

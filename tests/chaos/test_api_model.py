@@ -106,7 +106,7 @@ class ApiMachine(RuleBasedStateMachine):
             assert got == before
             return
         if wanted.deleting and not wanted.finalizers:
-            # Gone with its last finalizer. What the answer says is its version is nobody's business.
+            # Deleted with its last finalizer. The version in the response has no meaning.
             assert replace(got, version=0) == replace(wanted, version=0)
             assert before is not None
             self.gone(key)
@@ -303,7 +303,7 @@ class ApiMachine(RuleBasedStateMachine):
         assert answer.code == 200, answer
         got = read(kind, answer.body)
         assert got == replace(there.with_(value=value, label=label), version=got.version)
-        # That somebody else manages the same values now is a change, too.
+        # Another manager of the same values is a change, too.
         if got.version != there.version:
             self.model.put(key, got)
 

@@ -13,7 +13,7 @@ MISPLACED = "the namespace of the provided object does not match the namespace s
 NO_NUMBER = 'strconv.ParseUint: parsing "abc": invalid syntax'
 
 CLAIMS: list[tuple[str, str, Document, int, str]] = [
-    # What a body says of itself must be what the path says.
+    # The body must match the path.
     ("PUT", JSON, {}, 400, UNNAMED),
     ("PUT", JSON, {"name": "x"}, 400, MISNAMED),
     ("PUT", JSON, {"name": "there", "namespace": "x"}, 400, MISPLACED),
@@ -24,11 +24,11 @@ CLAIMS: list[tuple[str, str, Document, int, str]] = [
     ("PATCH", APPLY, {}, 200, ""),
     ("PATCH", APPLY, {"name": "x"}, 400, MISNAMED),
     ("PATCH", APPLY, {"name": "there", "namespace": "x"}, 400, MISPLACED),
-    # A version is a number, and zero is none.
+    # A version is a positive number.
     ("PUT", JSON, {"name": "there", "resourceVersion": "abc"}, 500, NO_NUMBER),
     ("PATCH", MERGE, {"resourceVersion": "abc"}, 500, NO_NUMBER),
     ("PATCH", APPLY, {"name": "there", "resourceVersion": "1"}, 409, "the object has been modified"),
-    # Whoever replaces an object must mean that very one; whoever patches it must not make another of it.
+    # A replace must name the same object, and a patch must not change its identity.
     ("PUT", JSON, {"name": "there", "uid": "x"}, 409, "Precondition failed: UID in precondition: x"),
     ("PATCH", MERGE, {"uid": "x"}, 422, 'metadata.uid: Invalid value: "x": field is immutable'),
     (

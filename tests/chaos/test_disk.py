@@ -280,7 +280,7 @@ async def test_torn_log_tail_loses_only_unacknowledged_writes(
         async with embedded_server(folder=folder) as server, client_of(server) as client:
             there = await listed(client)
             assert wreck.expected(intact).items() <= there.items()
-            # What else is there was written, too: nothing is there without what came before it.
+            # Other objects were written, too, and none is stored without the writes before it.
             assert sorted(there) == names[: len(there)]
             assert set(there.items()) <= {(name, version) for _, name, version in wreck.acknowledged}
             new = await accepted(client, "new")

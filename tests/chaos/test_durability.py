@@ -123,7 +123,7 @@ def do_what_was_refused(record: Record) -> None:
     record.writes[at] = replace(write, outcome="exists", state=None)
 
 
-def delete_what_nobody_deleted(record: Record) -> None:
+def invent_deletion(record: Record) -> None:
     record.writes.remove(done(record, "delete"))
 
 
@@ -146,20 +146,20 @@ def delete_twice(record: Record) -> None:
     record.writes.append(replace(write, token="again"))
 
 
-def tell_two_watchers_different_things(record: Record) -> None:
+def send_watchers_different_events(record: Record) -> None:
     real = event_of(record, done(record, "patch", "apply"))
     watch = next(w for w in record.watches if real in w.events)
     at = watch.events.index(real)
     watch.events[at] = replace(real, state=replace(real.state, uid="another"))
 
 
-def send_what_is_none_of_its_business(record: Record) -> None:
+def send_unselected_object(record: Record) -> None:
     first, second = (w for w in record.watches if w.namespace is None)
     first.events = sorted([*first.events, second.events[0]], key=lambda each: each.state.version)
     first.bookmarks.clear()
 
 
-def add_what_is_there(record: Record) -> None:
+def add_existing(record: Record) -> None:
     real = event_of(record, done(record, "patch"))
     lie = replace(real, type="ADDED")
     rewrite(record, lambda events: (lie if each == real else each for each in events))
@@ -199,7 +199,7 @@ def overwrite_in_spite_of_the_version(record: Record) -> None:
     record.writes[at] = replace(write, expected=write.expected - 1)
 
 
-def create_what_is_there(record: Record) -> None:
+def create_existing(record: Record) -> None:
     write = done(record, "patch")
     at = record.writes.index(write)
     record.writes[at] = replace(write, verb="create")
@@ -244,7 +244,7 @@ def say_it_exists_when_it_does_not(record: Record) -> None:
     )
 
 
-def say_it_is_gone_when_it_is_there(record: Record) -> None:
+def deny_existing(record: Record) -> None:
     old: Key = ("boats", "a", "old")
     record.writes.append(
         Write(verb="patch", key=old, token="never", begun=3e6, ended=3e6 + 1, outcome="absent")
@@ -295,7 +295,7 @@ def list_with_a_version_that_went_back(record: Record) -> None:
     record.listings.append(replace(record.listings[0], begun=3e6, ended=3e6 + 1))
 
 
-def list_with_a_version_nobody_reached(record: Record) -> None:
+def list_with_unreached_version(record: Record) -> None:
     early = next(listing for listing in record.listings[2:] if listing.ended < 5e5)
     record.listings.append(replace(early, version=9_999, states=record.listings[-2].states))
 
@@ -317,28 +317,28 @@ LIES: dict[Callable[[Record], None], str] = {
     make_a_write_up: "phantom",
     do_what_never_left_the_client: "phantom",
     do_what_was_refused: "phantom",
-    delete_what_nobody_deleted: "phantom",
+    invent_deletion: "phantom",
     do_something_twice: "repeat",
     delete_twice: "repeat",
-    tell_two_watchers_different_things: "differs",
-    send_what_is_none_of_its_business: "phantom",
-    add_what_is_there: "broken",
+    send_watchers_different_events: "differs",
+    send_unselected_object: "phantom",
+    add_existing: "broken",
     change_the_uid: "broken",
     show_the_deleted_in_another_state: "broken",
     acknowledge_another_version: "differs",
     give_an_old_version_to_a_late_write: "back",
     overwrite_in_spite_of_the_version: "stale",
-    create_what_is_there: "stale",
+    create_existing: "stale",
     refuse_what_fits: "stale",
     say_it_exists_when_it_does_not: "stale",
-    say_it_is_gone_when_it_is_there: "stale",
+    deny_existing: "stale",
     show_the_past: "stale",
     show_what_was_never_committed: "phantom",
     show_nothing_where_something_is: "stale",
     leave_something_out_of_a_list: "differs",
     list_something_old: "differs",
     list_with_a_version_that_went_back: "back",
-    list_with_a_version_nobody_reached: "back",
+    list_with_unreached_version: "back",
     forget_where_a_watcher_was: "expired",
 }
 

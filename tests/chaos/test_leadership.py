@@ -63,7 +63,7 @@ def test_correct_election_has_no_problems() -> None:
     story = Story()
     story.lease.append(
         replace(held(25, "d", 0, 5, 5), uid="another")
-    )  # it was deleted, and anybody may make one
+    )  # it was deleted, and any process may create one
     assert story.found() == set()
 
 
@@ -108,7 +108,7 @@ def write_after_giving_it_back(story: Story) -> None:
     story.ledger[2] = replace(story.ledger[2], version=19)
 
 
-def write_before_anybody_held_it(story: Story) -> None:
+def write_without_a_leader(story: Story) -> None:
     story.ledger[0] = replace(story.ledger[0], version=9)
 
 
@@ -135,7 +135,7 @@ IMPROPER: dict[Callable[[Story], None], str] = {
     renew_in_the_past: "back",
     write_after_the_term: "intruder",
     write_after_giving_it_back: "intruder",
-    write_before_anybody_held_it: "intruder",
+    write_without_a_leader: "intruder",
     write_with_an_old_token: "intruder",
     write_twice: "back",
     be_inside_at_the_same_time: "together",

@@ -20,7 +20,7 @@ TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 PATCHED = re.compile(r'(Invalid value: ")\{.*\}(": )', re.DOTALL)
-"""A patched object that its kind can't hold is told whole, in an order of keys that means nothing."""
+"""An invalid patched object is printed in full, with its keys in any order."""
 ADDRESS = re.compile(r"127\.0\.0\.1:\d+")
 AGE = re.compile(r"\d+s")
 """In a cell of a table; a busy machine may take more than the second that was recorded."""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 PHRASES = {422: "Unprocessable Entity"}
-"""As the hub says them; later Pythons say otherwise."""
+"""The hub's messages; later Pythons have others."""
 
 
 def status(code: int, reason: str, message: str, **details: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ DEADLINE = 120
 """Seconds after which what hasn't come is not awaited any longer."""
 
 INITIAL = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
-"""A watch that begins with everything that is there."""
+"""A watch that begins with all existing objects."""
 
 Event = dict[str, Any]
 

@@ -1,6 +1,6 @@
 """Every hub gives the recorded answers of a real kube-apiserver, field by field.
 
-To record them anew (they carry the version of the server that gave them):
+To record them again (they name the version of the server):
 
     python -m pytest tests/clients/test_exchanges.py -m kube --record
 """

@@ -41,7 +41,7 @@ async def operator(*arguments: str, kubeconfig: Path, folder: Path) -> AsyncIter
             await ready(f"http://{LOOPBACK}:{port}/healthz", process)
             yield process
         finally:
-            await process.stop(grace=60)  # how it ends is looked at, so it is given the time
+            await process.stop(grace=60)  # its exit status is checked, so wait for it
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from clients.conftest import Suite
 DEADLINE = 120
 
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:Kubernetes version .* is not supported:UserWarning"  # it only knows older ones, and says so
+    "ignore:Kubernetes version .* is not supported:UserWarning"  # it warns about newer versions
 )
 
 kr8s: Any = import_module("kr8s")

@@ -60,7 +60,7 @@ ELECTION = (
     "--leader-elect-renew-deadline=14s",
     "--leader-elect-retry-period=1s",
 )
-"""Whoever was killed is replaced soon, and who is slow for a while stays and has nothing to complain about."""
+"""A killed process is replaced soon; a slow one stays, without errors."""
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 COMPLAINT = re.compile(r"^[EW]\d{4} \S+ +\d+ (?P<source>\S+?):\d+\] (?P<words>.*)")
 STARTUP = ("authentication.go", "authorization.go", "options.go")
@@ -274,7 +274,7 @@ async def test_dependent_of_a_nonexistent_owner_is_collected(maps: Collection) -
 
 
 async def test_token_secrets_get_tokens_from_controllers(bare: Bare, talk: Talk, room: str) -> None:
-    """Signed by the controller with the hub's key, so the hub believes them."""
+    """Signed by the controller with the hub's key, so the hub accepts them."""
     await until(talk, f"/api/v1/namespaces/{room}/serviceaccounts", "default", lambda _: True)
     secrets = f"/api/v1/namespaces/{room}/secrets"
     document = {

@@ -122,7 +122,7 @@ class PlacementView:
         return sorted(found, key=lambda each: (each.eventTime or "", int(each.metadata.resourceVersion)))
 
     def last_event(self, reason: str) -> Event:
-        """An empty status if there is none yet."""
+        """The status; empty before the first write."""
         return next(reversed(self.events(reason)), Event())
 
     # What was decided

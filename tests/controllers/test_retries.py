@@ -24,7 +24,7 @@ SOON_SECONDS = 60.0
 
 
 class Insistent(Reconciler):
-    """Whose hub is away at first."""
+    """Its hub is unreachable at first."""
 
     name: ClassVar[str] = "insistent"
 

@@ -31,7 +31,7 @@ NORMAL = (
     (r"\b(\d+[hm])?\d+s( \(x\d+ over (\d+[hm])?\d+s\))?(?=\s|$)", "AGE"),
     (r"(?<=\S) {2,}", "  "),  # columns are as wide as what stands in them
     (r"-{3,}", "---"),
-    (r"^\S+: line \d+: +\d+ (Killed|Terminated) .*\n?", ""),  # what a shell says of its jobs
+    (r"^\S+: line \d+: +\d+ (Killed|Terminated) .*\n?", ""),  # messages of the shell about jobs
 )
 """What differs from one time to the next."""
 

@@ -151,7 +151,7 @@ async def remove_the_cluster(harness: Survivors) -> None:
     assert "was removed from the hub" in joined.tail()
     await harness.until(f"{OTHER} is chosen", lambda found: chosen(found) == [OTHER], DECISION)
     await gone(harness, NAMESPACE)
-    # The second agent says what it cannot do, and no more than that.
+    # The second agent reports only what it cannot do.
     second = (harness.folder / f"{SECOND}.log").read_text(encoding="utf-8")
     assert harness.processes[SECOND].alive
     assert second.count("WARNING") < 10, second

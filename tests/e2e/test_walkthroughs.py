@@ -20,7 +20,7 @@ ONLY_CONTROLLERS = """\
 fairway run --kubeconfig hub.kubeconfig --no-leader-elect > hub.log 2>&1 &
 export KUBECONFIG=$PWD/hub.kubeconfig
 """
-"""What is left of the first block of a page where the API servers are there already."""
+"""The rest of the first block of a page, without starting the API servers."""
 
 
 @pytest.mark.timeout(900)  # a minute or two, and a busy machine takes several times as long

@@ -157,7 +157,7 @@ async def test_addon_certificate_is_renewed_in_time_and_when_lost(member: Joined
     async with running_add_ons(member, seconds=600, clock=clock):
         await install(member, add_on)
         first = await secret_of(member, add_on)
-        await rotated_of(member, add_on)  # from now on it looks at the clock only when it is woken
+        await rotated_of(member, add_on)  # from now on it reads the clock only when it is woken
         clock.ahead = 500
         # Any change of the Secret makes it look.
         touch = {"metadata": {"annotations": {"touched": "yes"}}}

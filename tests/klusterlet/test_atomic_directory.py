@@ -90,7 +90,7 @@ def test_concurrent_reader_sees_complete_versions(tmp_path: Path) -> None:
                 seen.append(((state / "key").read_bytes(), (state / "certificate").read_bytes()))
                 first.set()
             except FileNotFoundError:
-                continue  # the state that was found is gone already: the next one is complete, too
+                continue  # the found state was replaced: the next one is complete, too
 
     reader = threading.Thread(target=read)
     reader.start()

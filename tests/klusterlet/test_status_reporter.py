@@ -71,7 +71,7 @@ async def test_status_has_conditions_version_resources_and_claims(member: Joined
         await member.cluster.delete(CLUSTER_CLAIMS, claim)
         await until_reported(member, lambda each: claim not in [c.name for c in each.status.clusterClaims])
 
-        # What is gone from the cluster is gone from the hub; what others added is not ours to remove.
+        # Labels removed on the cluster are removed on the hub; those of other clients stay.
         foreign = {"status": {"capacity": {"somebody.dev/sockets": "2"}}}
         await member.admin.patch(
             MANAGED_CLUSTERS, member.name, foreign, kind=Patch.MERGE, subresource="status"

@@ -21,7 +21,7 @@ from rigs.processes import ready
 VERSIONS = sorted({(each.group, each.version) for each in builtin.resources()})
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-# Only ours or only theirs, on purpose: our own words, and what nobody reads.
+# Intended differences: descriptions, and fields that no client reads.
 LEFT_OUT = frozenset({"x-kubernetes-unions"})
 NOT_SERVED = {
     ("", "nodes"): {"proxy"},

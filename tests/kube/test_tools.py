@@ -14,7 +14,7 @@ import pytest
 from kube.tools import build
 from rigs.kube_tools import Tools
 
-# Logs what it is asked for. To build kube-apiserver it first says that it is about to, and waits to be told to go on.
+# Logs its arguments. Before it builds kube-apiserver, it reports that and waits for the test.
 GO = """\
 #!/bin/sh
 set -e

@@ -14,7 +14,7 @@ class Pair:
     key: bytes
 
     def write(self, folder: Path, name: str) -> tuple[Path, Path]:
-        """In place of those that are there: as other files, which cannot be taken for the ones before."""
+        """Replace the files by other inodes, so that a reader detects it."""
         chain, key = folder / f"{name}.crt", folder / f"{name}.key"
         for path, content in ((chain, self.chain), (key, self.key)):
             aside = path.with_name(f"{path.name}.aside")

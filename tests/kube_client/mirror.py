@@ -1,4 +1,4 @@
-"""Somebody who believes every word of an informer, and objects to any that cannot be true."""
+"""A copy built from an informer's changes, which rejects impossible ones."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The way to the hub: TLS with real certificates, proxies, and what is said when it does not work."""
+"""Connections to the hub: TLS with real certificates, proxies, and error messages."""
 
 import asyncio
 import errno
@@ -131,7 +131,7 @@ users:
 
 
 class ConnectProxy:
-    """An HTTP proxy that opens tunnels and forwards requests, and keeps what it was told."""
+    """An HTTP proxy that opens tunnels, forwards requests and records them."""
 
     def __init__(self, *, code: int = 200) -> None:
         self.heads: list[str] = []

@@ -18,7 +18,7 @@ from rigs.certificates import Authority
 
 @contextmanager
 def speechless(authority: Authority) -> Iterator[int]:
-    """A hub that greets one client, and says nothing after that, not even farewell; yields its port."""
+    """A hub that accepts one client and then sends nothing, not even a close; yields its port."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     server = authority.issue("server", hosts=["127.0.0.1"])
     context.load_cert_chain(server.certificate, server.key)

@@ -51,7 +51,7 @@ ANSWER_LOST = TransportError("reset after it was done")
 
 @dataclass
 class Shelf:
-    """A sink that keeps events by name. ``faults`` are used up one per request; None is none, a number a delay."""
+    """A sink that keeps events by name. Each request uses one of ``faults``; None is no fault, a number a delay."""
 
     events: dict[str, CoreEvent | Event] = field(default_factory=dict)
     requests: list[str] = field(default_factory=list)
@@ -201,7 +201,7 @@ class TestRecorder:
         assert shelf.messages[10:] == [f"{COMBINED}chose cluster14"]
         assert shelf.counts == [1, 1, 1, 2, 1, 1, 1, 1, 1, 1, 5]
 
-    async def test_similar_ones_count_anew_after_a_quiet_time(self) -> None:
+    async def test_similar_events_are_counted_from_the_start_after_a_pause(self) -> None:
         shelf = Shelf()
         async with recorder(shelf, limits=Limits(burst=1000)) as events:
             for number in range(12):

@@ -39,7 +39,7 @@ sys.exit(int((here / "code").read_text()))
 
 
 class Program:
-    """A plugin that answers as it is told, and writes down how it was called."""
+    """A plugin with scripted answers, which records its calls."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

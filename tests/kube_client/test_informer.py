@@ -26,7 +26,7 @@ QUICK = Backoff(base=0.001, cap=0.002)
 
 
 class Following:
-    """An informer at work and somebody who listens to it."""
+    """A running informer and its subscriber."""
 
     def __init__(self, hub: FakeServer, informer: Informer[ManagedCluster]) -> None:
         self.hub, self.informer = hub, informer

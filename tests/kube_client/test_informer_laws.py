@@ -1,4 +1,4 @@
-"""The informer under fire: whatever the hub does, it comes to the hub's state and never tells of an older object."""
+"""Under any faults of the hub, an informer reaches the hub's state and never reports an older object."""
 
 import asyncio
 import logging
@@ -68,7 +68,7 @@ def delete(name: str) -> Step:
 
 
 def cut_in_an_event(name: str, keep: int) -> Step:
-    """The change happens; the watch breaks somewhere in the line that tells of it."""
+    """The change happens; the watch breaks within the line of its event."""
 
     def act(harness: InformerHarness) -> None:
         entry = harness.hub.put_silently(name, {"value": "cut"})
@@ -101,7 +101,7 @@ def rewind(back: int) -> Step:
     async def run(harness: InformerHarness) -> None:
         history = harness.hub.objects
         await harness.hub.restart(rewind_to=max(1, history.revision - back))
-        # A history that grows past what was seen before anybody looks cannot be told from one that just grew. What
+        # A restored history that has grown past the last seen version cannot be distinguished from the old one. What
         # was seen is more than the informer has now: some may be on its way from before.
         await harness.followed()
 

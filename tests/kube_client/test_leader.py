@@ -89,7 +89,7 @@ async def no_fault(request: Callable[[], Lease]) -> Lease:
 
 
 class Replica:
-    """An elector, and what it said."""
+    """An elector and its callbacks."""
 
     def __init__(
         self, hub: FakeLease, name: str, *, clock: ReplicaClock | None = None, chance: float = 0.0
@@ -519,7 +519,7 @@ class TestSeveral:
         assert second.leads()
         await second.end()
 
-    async def test_standbys_look_at_different_times(self) -> None:
+    async def test_standbys_read_the_lease_at_different_times(self) -> None:
         hub = FakeLease()
         hub.create({"holderIdentity": "x", "leaseDurationSeconds": 1000})
         eager, lazy = Replica(hub, "a", chance=0.0), Replica(hub, "b", chance=1.0)
@@ -666,7 +666,7 @@ class TestGuard:
         hub = FakeLease()
         replica = await self.lead(hub)
         hub.edit(**change)
-        assert replica.leads()  # nobody can know without asking
+        assert replica.leads()  # unknown without a request
         with pytest.raises(Lost, match=why):
             await replica.elector.check()
         assert not replica.leads()

@@ -136,7 +136,7 @@ class ElectionSimulation:
         self.now = until
 
     def look(self) -> None:
-        """The law: whoever believes to lead is the one the Lease names, in the term it names; what is over stays so."""
+        """A process that claims to lead is the Lease's holder in its current term; an ended term stays ended."""
         for member in self.members:
             if member.loop.frozen or (fence := member.elector.fence) is None:
                 continue
@@ -203,7 +203,7 @@ class ElectionSimulation:
         return await answer
 
     def touch_lease(self) -> None:
-        """Somebody edits a field of it that is none of an elector's business."""
+        """A user edits a field that electors do not use."""
         if self.hub.exists:
             self.hub.edit(note=self.now)
 
@@ -360,7 +360,7 @@ def test_at_most_one_replica_leads_under_any_schedule(
         event(f"terms: {min(9, len(set(simulation.written)))}")
         event(f"astray: {min(3, simulation.astray)}")
         event(f"refused: {min(3, sum(member.refused for member in simulation.members))}")
-        # When the weather clears, somebody leads.
+        # Without faults a leader is elected.
         simulation.weather = Weather()
         for member in simulation.members:
             member.troubles = {}

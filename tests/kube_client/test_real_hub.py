@@ -121,7 +121,7 @@ async def test_informer_on_a_real_hub(client: Client, real_hub: RealHub, streami
         assert set(mirror.store) == {("", "kept")}
         await client.create(MANAGED_CLUSTERS, cluster("new"))
         await mirror.until(lambda: ("", "new") in mirror.store)
-        # Without the label it is gone for who asked for the label.
+        # Without the label it is deleted for a watch with that selector.
         unlabelled = {"metadata": {"labels": {"suite": None}}}
         await client.patch(MANAGED_CLUSTERS, "new", unlabelled, kind=Patch.MERGE)
         await mirror.until(lambda: ("", "new") not in mirror.store)

@@ -1,4 +1,4 @@
-"""What may be told: lists and events in, batches out, without any wire."""
+"""Lists and watch events in, batches of changes out, without a connection."""
 
 import json
 from collections.abc import Sequence

@@ -113,7 +113,7 @@ class TestNoResponse:
         assert len(hub.requests) == 3
 
     async def test_create_without_response_is_not_repeated(self, hub: FakeServer, client: Client) -> None:
-        """The object is there although no answer came; a second attempt would say AlreadyExists."""
+        """The object exists although no response arrived; a second attempt would get AlreadyExists."""
         hub.fault("write", lost=True)
         with pytest.raises(TransportError, match="before the response was complete") as caught:
             await create(client)

@@ -247,7 +247,7 @@ class Model(RuleBasedStateMachine):
     """The queue against the plainest description of it: lists, and one moment per delayed item.
 
     Delays are whole seconds, and every action that has to do with time takes a millisecond besides. So no two things
-    happen at the same moment, where their order would be anybody's guess.
+    happen at the same moment, where their order is undefined.
     """
 
     def __init__(self) -> None:

@@ -334,7 +334,7 @@ def test_readers_of_the_columns_are_woken_when_a_plugin_that_names_them_gives_ba
     assert not bench.woken
 
 
-def test_nobody_is_woken_by_plugins_that_reserve_nothing() -> None:
+def test_plugins_that_reserve_nothing_wake_no_placement() -> None:
     bench = Bench(post_binds=[Binder()])
     bench.bind("a")
     bench.bind("b")

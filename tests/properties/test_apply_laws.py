@@ -92,7 +92,7 @@ specs = st.fixed_dictionaries(
         "free": st.dictionaries(letters, free, min_size=1, max_size=2),
     },
 )
-"""Nothing that is merged is ever empty: nobody can own the emptiness of what others may fill."""
+"""No merged value is empty: an empty map or list has no owner."""
 managers = st.sampled_from(["m1", "m2", "m3"])
 writes = st.lists(st.tuples(st.sampled_from(["apply", "force", "update"]), managers, specs), max_size=5)
 
@@ -237,7 +237,7 @@ def test_differences_list_added_and_removed_fields(first: dict[str, Any], second
 
 
 def without_order(spec: dict[str, Any]) -> dict[str, Any]:
-    """Ownership doesn't know of order in sets and keyed lists."""
+    """Ownership ignores the order in sets and keyed lists."""
     listed = {
         "set": sorted(spec.get("set", ())),
         "items": sorted(spec.get("items", ()), key=lambda i: str(i["name"])),

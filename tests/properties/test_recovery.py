@@ -129,7 +129,7 @@ class Fleet(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
-        """Another process: it reads the hub, and knows nothing else."""
+        """Another process starts, with only the objects on the hub."""
         self.machine = RecoveryStateMachine(self.policy)
         self.low, self.well, self.fell, self.uncertain = {}, {}, {}, set()
         clusters, self.clusters = self.clusters, {}
@@ -190,7 +190,7 @@ class Fleet(RuleBasedStateMachine):
             assert any(not each.away for each in inside if each.cluster not in out | {name})
         for other, moment in self.low.items():
             if other in self.clusters and other not in self.uncertain and self._is_sicker(other, than=name):
-                # Whoever is worse and has waited long enough is only passed over if no budget has room for it.
+                # A worse cluster that has waited long enough is skipped only if no budget has room for it.
                 assert isinstance(self.machine.decide(other, now=self.now), Taint | Withheld), moment
 
     def _justify_return(self, name: str, decision: Untaint) -> None:

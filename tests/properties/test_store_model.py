@@ -228,7 +228,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(write=writes)
     @precondition(lambda self: self.watches)
-    def wake_whom_it_concerns(self, write: Write) -> None:
+    def wake_concerned_watches(self, write: Write) -> None:
         async def interleaved() -> Item | None:
             behind = {w: self.since(position, scope) for w, (scope, position) in self.watches.items()}
             waiting = {w: asyncio.create_task(w.next()) for w, missed in behind.items() if not missed}
@@ -256,7 +256,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.store = self.opened(bounds or self.bounds)
         if bounds is None:
             assert self.store.oldest == oldest
-        # A failed write's revision may come again: nobody was ever told of it.
+        # The revision of a failed write may be used again: no client saw it.
         self.used = self.store.revision
 
     @rule(bounds=st.none() | BOUNDS)
@@ -273,7 +273,7 @@ class StoreMachine(RuleBasedStateMachine):
             assert self.root is not None
             source = self.folder
             self.lives += 1
-            # What is on its way to the disk is there or not: files that change while they are copied are nobody's.
+            # Unfinished writes may be in the copy or not.
             disk = self.store._committer.disk
             assert disk is not None
             disk._thread.submit(lambda: None).result()

@@ -79,7 +79,7 @@ class Clusters(RuleBasedStateMachine):
         again=st.booleans(),
         twice=st.booleans(),
     )
-    def a_node_is_told(self, name: str, again: bool, twice: bool, **state: Any) -> None:
+    def add_node(self, name: str, again: bool, twice: bool, **state: Any) -> None:
         old = self.nodes.get(name)
         self.nodes[name] = node(name, uid=self.uid(old, again), **state)
         if old is not None and again:
@@ -99,7 +99,7 @@ class Clusters(RuleBasedStateMachine):
         again=st.booleans(),
         twice=st.booleans(),
     )
-    def a_pod_is_told(self, name: str, again: bool, twice: bool, **state: Any) -> None:
+    def add_pod(self, name: str, again: bool, twice: bool, **state: Any) -> None:
         old = self.pods.get(name)
         self.pods[name] = pod(name, uid=self.uid(old, again), **state)
         if old is not None and again:
@@ -133,7 +133,7 @@ class Clusters(RuleBasedStateMachine):
 
     @precondition(lambda self: self.gone)
     @rule(data=st.data())
-    def an_end_is_told_once_more(self, data: st.DataObject) -> None:
+    def repeat_deletion(self, data: st.DataObject) -> None:
         is_node, old = data.draw(st.sampled_from(self.gone))
         changed = (
             self.accounting.remove_node(as_node(old)) if is_node else self.accounting.remove_pod(as_pod(old))
@@ -147,13 +147,13 @@ class Clusters(RuleBasedStateMachine):
         assert not any(changed)
 
     @rule(used=usage)
-    def what_is_used_is_told(self, used: dict[str, dict[str, int]]) -> None:
+    def report_usage(self, used: dict[str, dict[str, int]]) -> None:
         self.used = used
         self.accounting.update_usage(used)
         assert not self.accounting.update_usage(used)
 
     @rule()
-    def somebody_asks(self) -> None:
+    def read_totals(self) -> None:
         expected = recount(
             self.nodes.values(), self.pods.values(), shapes=SHAPES, used=self.used, **self.rule
         )
@@ -171,7 +171,7 @@ class Clusters(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         if hasattr(self, "accounting"):
-            self.somebody_asks()
+            self.read_totals()
 
 
 TestClusters = Clusters.TestCase

@@ -400,7 +400,7 @@ def test_wrong_usage_of_accept_exits_2(capsys: Capture, tmp_path: Path) -> None:
     assert "--clusters: empty name" in capsys.readouterr().err
 
 
-# Until the clusters are there
+# Until the clusters exist
 
 SINCE = "2031-05-05T12:00:00Z"
 STEPS = (CONDITION_ACCEPTED, JOINED, CONDITION_AVAILABLE)

@@ -333,7 +333,7 @@ def test_install_with_another_image_upgrades_the_addon(hub: HubAddress, capsys: 
     assert done[f"AddOnTemplate {NAME}"] == done[f"Placement {NAME}"] == "changed"
     assert done[f"ClusterManagementAddOn {NAME}"] == "unchanged"
     placed = act(hub.kubeconfig, lambda client: client.get(PLACEMENTS, NAME, namespace=NAMESPACE))
-    assert placed.spec.predicates == ()  # what is no longer asked for is gone
+    assert placed.spec.predicates == ()  # removed settings are deleted
 
 
 def test_addon_install_dry_run_writes_nothing(hub: HubAddress, capsys: Capture) -> None:

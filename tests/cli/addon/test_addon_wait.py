@@ -91,7 +91,7 @@ def test_install_wait_ends_when_all_agents_are_available(hub: HubAddress, tmp_pa
 
     command = ("addon", "install", "resource-usage", "--wait", "--timeout", "600")
     with watch(tmp_path, hub.kubeconfig, *command) as waiting:
-        header, *done = waiting.lines(10)  # before anybody waits
+        header, *done = waiting.lines(10)  # before the wait begins
         act(hub.kubeconfig, live)
         assert waiting.process.wait() == 0
         assert waiting.process.stdout is not None

@@ -105,7 +105,7 @@ def test_forget_refuses_a_joined_cluster(fairway_hub: HubAddress, capsys: Captur
 def test_forget_waits_for_a_deleted_cluster_only_while_its_agent_reports(
     fairway_hub: HubAddress, capsys: Capture, available: str, status: int
 ) -> None:
-    """As OCM removes clusters: the ManagedCluster stays until its works are gone."""
+    """As OCM removes clusters: the ManagedCluster stays until its works are deleted."""
 
     async def leaving(client: Client) -> None:
         await _cluster(client, available=available, finalizers=[HELD])

@@ -53,7 +53,7 @@ async def test_printed_steps_of_up_work_with_kubectl(tmp_path: Path, kube_tools:
         answer = terminal.paste(ask)
         assert answer.startswith("default/most-free-cpu: 3 of 3 clusters, AllDecisionsScheduled")
         assert "most-free-cpu-decision-1" in terminal.paste("kubectl get placementdecisions -A")
-        async with started.client() as client:  # events come after what they tell of
+        async with started.client() as client:  # events follow their cause
             await until(client, EVENTS, lambda events: {each.reason for each in events.values()} >= REASONS)
         announcement = terminal.paste("kubectl describe placement most-free-cpu")
         assert all(reason in announcement for reason in REASONS)

@@ -28,7 +28,7 @@ async def _prepare(shell: Shell) -> None:
     await served(shell, "ships")
     async with asyncio.timeout(DEADLINE):
         while (await shell.run(f"get --raw /openapi/v3/apis/{GROUP}/v1")).status:
-            await asyncio.sleep(0.05)  # published by and by, and nothing says when
+            await asyncio.sleep(0.05)  # published some time later, without a condition
 
 
 @pytest.fixture

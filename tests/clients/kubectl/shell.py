@@ -24,7 +24,7 @@ DATE = re.compile(r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d [+-]\d{4}")
 VERSION = re.compile(r"(resourceVersion: |Resource Version: +)\"?\d+\"?")
 BLANKS = re.compile(r"[ \t]+$", re.MULTILINE)
 LOG = re.compile(r"^[IWE]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ \S+\.go:\d+\] .*\n", re.MULTILINE)
-"""What the client library notes for itself, such as a watch that ended early because nobody needs it any more."""
+"""Messages of the client library itself, such as about a watch that was closed early."""
 UNSEEN = "unable to sync caches"
 """How a wait ends that was over before the hub had answered for the first time."""
 FAILED = "kubectl {line}\nended with status {status}\n{errors}{output}"

@@ -138,7 +138,7 @@ async def test_kubectl_apply_merges_lists_of_built_in_kinds_by_key(shell: Shell)
         " {.image} {.env}{end}'"
     )
     assert shown == (
-        "1"  # the default, since nobody asks for 2 any more
+        "1"  # the default, because no manager sets 2
         ' registry.example/bridge:3 [{"name":"COURSE","value":"north"},{"name":"LOAD","value":"full"}]'
         " registry.example/engine:1"
     )

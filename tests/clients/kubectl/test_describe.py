@@ -21,7 +21,7 @@ SHIP = """
 """
 
 AGO = timedelta(days=3, hours=12, minutes=30)
-"""So long ago that it is told in hours, and so in the same width however slow the machine."""
+"""An age in hours, so that its width does not depend on the speed of the machine."""
 
 
 async def create_event(

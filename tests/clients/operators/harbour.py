@@ -1,4 +1,4 @@
-"""An operator in the manner of kopf: a harbour that looks after boats. ``kopf run`` runs it, no test imports it.
+"""A kopf operator: a harbour that manages boats. ``kopf run`` runs it, no test imports it.
 
 All it does shows on the hub: in the status of boats, in config maps, in events.
 """

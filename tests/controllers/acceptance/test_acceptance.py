@@ -1,4 +1,4 @@
-"""Clusters that are let in, turned away, let in again and deleted, on a hub."""
+"""Clusters that are accepted, denied, accepted again and deleted, on a hub."""
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The bridge on a hub: what is published as one kind of score is there as the other, and Placements read it."""
+"""The bridge on a hub: scores of one kind are copied to the other, and Placements use them."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress

@@ -553,7 +553,7 @@ class People(RuleBasedStateMachine):
         return msgspec.convert(body, AddOnPlacementScore if kind == "add-on" else ManagedClusterScore)
 
     @invariant()
-    def nothing_is_looked_at_in_the_past(self) -> None:
+    def no_check_is_due_in_the_past(self) -> None:
         if not hasattr(self, "options"):
             return
         for cluster in CLUSTERS:

@@ -77,7 +77,7 @@ class Fleet(RuleBasedStateMachine):
         assert self.membership.count("no such set") == 0
 
     @invariant()
-    def nothing_is_remembered_of_what_is_gone(self) -> None:
+    def deleted_objects_are_forgotten(self) -> None:
         if not self.sets and not self.clusters:
             assert all(not kept for kept in vars(self.membership).values())
 

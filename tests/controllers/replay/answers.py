@@ -22,7 +22,7 @@ from fairway.whatif.world import Key, World
 Answer = dict[str, Any]
 """``numberOfSelectedClusters``, ``conditions``, ``decisionGroups``, ``decisions``; ``events`` and ``records`` by page.
 
-Records are what is said of each cluster on a page, score and reason; None where that may be from an earlier look.
+Records are score and reason of each cluster on a page; None where they may be of an earlier cycle.
 """
 
 TICK: Final = 1000

@@ -163,7 +163,7 @@ class HubState:
                 )
                 version = made.metadata.resourceVersion
         except ApiError as error:
-            if version:  # half of it is there, and must go before there can be another
+            if version:  # delete the incomplete one before another is created
                 self._there[place] = Kept(body, None, version)
             if error.code == UNPROCESSABLE:
                 raise Refused(f"{place.kind} {place.name}: {error}") from error

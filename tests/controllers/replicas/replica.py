@@ -1,6 +1,6 @@
 """`fairway run` as it is, but for a shorter lease, and for telling a test what it writes in lines of JSON.
 
-Told to ``stop``, it stops itself with SIGSTOP at the worst moment there is: it has made sure that it leads, a write is
+On ``stop`` it stops itself with SIGSTOP at the worst moment: it has made sure that it leads, a write is
 next. When it is continued the write goes out, as if it had been stopped within the system call.
 """
 

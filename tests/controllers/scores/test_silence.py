@@ -245,7 +245,7 @@ async def test_renewed_score_of_an_unavailable_cluster_is_not_silent() -> None:
         assert hub.values() == {"cpu": 39}
 
 
-async def test_score_renewed_while_the_watch_is_away_is_not_declared_silent() -> None:
+async def test_score_renewed_during_a_watch_gap_is_not_declared_silent() -> None:
     hub = with_one()
     scores = hub.of(ADD_ON_PLACEMENT_SCORES)
     async with watching(hub, LEAVE) as events:

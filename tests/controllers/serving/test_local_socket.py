@@ -1,4 +1,4 @@
-"""The Unix socket on which controllers tell the command line of the same user where a placement is in the queue."""
+"""The Unix socket on which controllers report queue states to commands of the same user."""
 
 import asyncio
 import os

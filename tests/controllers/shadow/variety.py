@@ -1,4 +1,4 @@
-"""Placements of many kinds over a small fleet, decided by a seed. None looks at what others have chosen.
+"""Placements of many kinds over a small fleet, decided by a seed. None depends on decisions of others.
 
 OCM looks at a placement again when its clusters change, not when others decide; so what it says of one that balances
 against others depends on when it was asked.

@@ -13,7 +13,7 @@ from fairway.placement import PlacementWorkload, default_profile
 
 
 class Plugins:
-    """Reserves, permits, prepares and is notified. ``held`` are the clusters that it believes to be decided."""
+    """Reserves, permits, prepares and is notified. ``held`` are the clusters that it regards as decided."""
 
     name = "Plugins"
 

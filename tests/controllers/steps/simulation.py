@@ -334,7 +334,7 @@ class Simulation:
         self.excused.clear()
 
     def is_due(self, key: Key, call: Call) -> None:
-        """Scores are not recorded more often than the placement says, as long as that is all that changes.
+        """While only scores change, they are not recorded more often than the placement allows.
 
         Where the clusters on one page change, all pages get the scores of that cycle.
         """

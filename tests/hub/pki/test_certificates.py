@@ -133,7 +133,7 @@ class TestKeeping:
             Certificates.open(tmp_path)
 
     @pytest.mark.parametrize("name", [hub_certificates.SERVING_FILE, hub_certificates.ADMIN_FILE])
-    def test_broken_certificate_is_issued_anew(self, tmp_path: Path, name: str) -> None:
+    def test_broken_certificate_is_reissued(self, tmp_path: Path, name: str) -> None:
         Certificates.open(tmp_path)
         (tmp_path / name).write_text(BROKEN)
         opened = Certificates.open(tmp_path)

@@ -310,7 +310,7 @@ def steps(draw: st.DrawFn) -> tuple[str, str, str, Document | None]:
 
 
 @given(st.lists(steps(), max_size=12))
-def test_following_ends_where_reading_anew_does(changes: list[tuple[str, str, str, Document | None]]) -> None:
+def test_incremental_index_equals_a_rebuilt_one(changes: list[tuple[str, str, str, Document | None]]) -> None:
     kept = FakeObjects()
     following = Authorizer(kept)
     asked = [
@@ -522,5 +522,5 @@ class TestEscalation:
         huge = {"verbs": many, "apiGroups": many, "resources": many}
         assert "single permissions" in self.refused(authorizer, "clusterroles", grants(huge))
 
-    def test_other_resources_are_none_of_its_business(self, authorizer: Authorizer) -> None:
+    def test_other_resources_do_not_change_the_index(self, authorizer: Authorizer) -> None:
         authorizer.admit("configmaps", {"metadata": {"name": "x"}}, None, user=ALICE)

@@ -109,7 +109,7 @@ class TestPermissions:
             opened(authorizer, NOBODY, path) for path in ("/api", "/metrics", "/healthz/x", "/openapi/v2")
         )
 
-    def test_anybody_can_discover_and_ask_about_themselves(self, authorizer: Authorizer) -> None:
+    def test_any_user_can_discover_and_review_own_rights(self, authorizer: Authorizer) -> None:
         assert all(
             opened(authorizer, ANYBODY, path) for path in ("/api", "/apis/apps/v1", "/openapi/v3", "/version")
         )

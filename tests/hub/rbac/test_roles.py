@@ -76,7 +76,7 @@ def test_rules_that_lack_nothing_grant_nothing_more(held: list[Rule], wanted: li
 
 
 @given(st.lists(rules(), max_size=3))
-def test_everybody_holds_their_own_rules(held: list[Rule]) -> None:
+def test_user_holds_their_own_rules(held: list[Rule]) -> None:
     assert roles.missing(held, held) == []
     assert roles.missing(held, [single for each in held for single in each.split()]) == []
 

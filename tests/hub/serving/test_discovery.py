@@ -51,7 +51,7 @@ def test_storage_version_is_found_by_the_resource_key() -> None:
     assert kept.version == "v1"
 
 
-def test_both_kinds_of_discovery_tell_the_same() -> None:
+def test_both_kinds_of_discovery_agree() -> None:
     registry = Registry(builtin.resources())
     for core in (True, False):
         for group in discovery.aggregated(registry, core=core)["items"]:

@@ -18,7 +18,7 @@ NAMED = {"metadata": {"name": "a"}}
 async def test_conflict_no_op_and_dry_run_wait_for_the_write_they_depend_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise a client could read before the write is visible, and a crash could undo what it was told."""
+    """Otherwise a client could read before the write is visible, and a crash could undo an acknowledged write."""
     gate, run = asyncio.Event(), Disk.run
     gate.set()
 

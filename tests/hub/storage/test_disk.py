@@ -71,7 +71,7 @@ def alter(folder: Path, statement: str, *values: object) -> None:
     connection.close()
 
 
-async def test_everything_is_there_after_reopening(tmp_path: Path) -> None:
+async def test_all_objects_survive_reopening(tmp_path: Path) -> None:
     async with await Store.open(tmp_path / "new" / "folder") as store:
         identity = store.identity
         assert store.folder == tmp_path / "new" / "folder"

@@ -1,4 +1,4 @@
-"""Unknown fields of a write: an error, a warning or nothing, as ``fieldValidation`` says."""
+"""Unknown fields of a write: an error, a warning or nothing, depending on ``fieldValidation``."""
 
 import pytest
 

@@ -76,7 +76,7 @@ class Finishing(Client):
     def _ended(self, begun: asyncio.Task[Response]) -> None:
         self._begun.discard(begun)
         if not begun.cancelled():
-            begun.exception()  #  its writer is gone
+            begun.exception()  #  its writer has ended
 
     async def finished(self) -> None:
         await asyncio.gather(*self._begun, return_exceptions=True)

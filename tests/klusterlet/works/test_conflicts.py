@@ -13,7 +13,7 @@ from klusterlet.works.harness import WorksHarness
 
 async def test_older_work_wins_conflict_and_younger_reports_it(small_world: WorksHarness) -> None:
     harness = small_world
-    # With one worker the older work is undone before the younger one is looked at.
+    # With one worker the older work is removed before the younger one is reconciled.
     async with harness.agent(workers=1) as agent:
         await harness.give("a", harness.config_map("one", {"k": "old"}))
         await harness.applied("a")
@@ -26,7 +26,7 @@ async def test_older_work_wins_conflict_and_younger_reports_it(small_world: Work
         )
         await agent.quiet()
         assert await harness.there() == {"one": {"k": "old"}, "two": {}}
-        # The younger one has it as soon as the older one is gone, and it was never away.
+        # The younger one owns it once the older one is deleted, and it was never deleted.
         before = await harness.get(harness.at("one"))
         await harness.take_back("a")
         await harness.gone("a")

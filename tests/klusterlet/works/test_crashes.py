@@ -1,4 +1,4 @@
-"""An agent that dies right after any of its requests leaves nothing behind that the next one does not know of."""
+"""An agent that dies after any of its requests leaves only objects that the next one finds."""
 
 import asyncio
 from typing import Any

@@ -88,7 +88,7 @@ class Play:
         harness = self.harness
         match step:
             case Edit(work, maps):
-                # One that is being deleted can still be changed, and may be gone between two looks at it.
+                # One that is being deleted can still change, and may be deleted between two reads.
                 with suppress(NotFound):
                     await harness.give(work, *(harness.config_map(name, held) for name, held in maps.items()))
             case Delete(work):
@@ -136,7 +136,7 @@ async def played(pair: Pair, script: list[Step]) -> None:
             words = [word for word in WORKS if harness.full(word) in alive]
 
             def settled() -> bool:
-                # What is so by chance does not count: the agent has looked at each work as it is now.
+                # The agent has reconciled the latest version of each work.
                 looked_at = all(harness.condition(word, "Applied") is not None for word in words)
                 return looked_at and harness.maps() == wanted and harness.names() == alive
 

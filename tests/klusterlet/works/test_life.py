@@ -94,7 +94,7 @@ async def test_drift_is_repaired(harness: WorksHarness) -> None:
         await harness.eventually(lambda: harness.maps() == {"one": {"k": "1"}})
         await harness.remove("one")
         await harness.eventually(lambda: harness.maps() == {"one": {"k": "1"}})
-        # What the work does not speak about is none of its business.
+        # Fields that the work does not set stay.
         await harness.edit(harness.at("one"), {"metadata": {"labels": {"c": "d"}}})
         await harness.edit(harness.at("one"), {"data": {"k": "again"}})
         await harness.eventually(lambda: harness.maps() == {"one": {"k": "1"}})
@@ -441,7 +441,7 @@ async def test_missing_rights_are_reported(harness: WorksHarness) -> None:
     assert (found.status, found.reason) == ("Unknown", "FetchingResourceFailed")
 
 
-async def test_object_made_anew_by_someone_else_is_not_deleted_with_the_work(
+async def test_object_recreated_by_another_client_is_not_deleted_with_the_work(
     small_world: WorksHarness,
 ) -> None:
     harness = small_world

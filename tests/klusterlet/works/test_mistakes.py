@@ -17,7 +17,7 @@ from klusterlet.works.harness import WorksHarness
 
 MEGABYTES = 3
 
-# aiohttp would rather have such bodies from a file; that it says so is none of the agent's business.
+# aiohttp warns about large bodies in memory.
 large_bodies = pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")
 
 

@@ -1,4 +1,4 @@
-"""Fields that are left alone, rules that make conditions, works that come to an end by themselves."""
+"""Ignored fields, condition rules, and works that are deleted after completion."""
 
 from datetime import timedelta
 from typing import Any
@@ -107,7 +107,7 @@ async def test_condition_rules_are_reported(small_world: WorksHarness) -> None:
             found = harness.condition("a", type_)
             assert found is not None
             assert (found.status, found.reason, found.message) == (status, reason, message)
-        # Rules that are gone take their conditions with them.
+        # Conditions of removed rules are removed.
         await harness.give("a", harness.config_map("one", {"k": "yes"}))
         await harness.applied("a")
         work = harness.work("a")
@@ -150,7 +150,7 @@ async def test_objects_of_vanished_work_are_evicted(small_world: WorksHarness) -
     async with harness.agent(clock=clock):
         await harness.give("a", harness.config_map("one", {}))
         await harness.applied("a")
-    # Somebody removes the work by force while no agent is there to see to it.
+    # A user removes the work's finalizer while no agent runs.
     await harness.hub.patch(
         MANIFEST_WORKS,
         harness.full("a"),
@@ -167,7 +167,7 @@ async def test_objects_of_vanished_work_are_evicted(small_world: WorksHarness) -
 
     async with harness.agent(clock=clock, eviction=60.0):
         await harness.eventually(evicting)
-        # It comes back in time: all is well again.
+        # It returns in time.
         await harness.give("a", harness.config_map("one", {}))
         await harness.applied("a")
         await harness.eventually(lambda: not evicting())

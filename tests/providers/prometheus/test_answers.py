@@ -87,7 +87,7 @@ async def test_cluster_without_series_is_reported(monitoring: Monitoring) -> Non
             provider.MISSING,
             "free: no series for this cluster",
         )
-        # With none at all, what the label says may show what was meant.
+        # Without any match, the values of the label show what was meant.
         assert await problem(found, fleet("c2"), "c2") == (
             provider.MISSING,
             "free: no series for this cluster: label cluster has the values c1",

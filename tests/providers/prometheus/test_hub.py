@@ -42,7 +42,7 @@ async def test_prometheus_scores_are_published(monitoring: Monitoring, fairway_h
             unknown = await hub.until("c3", RESOURCE, lambda each: bool(each.status.conditions))
             assert scores(unknown) == {}
             assert condition(unknown) == ("False", provider.MISSING, "hub_free: no series for this cluster")
-            async with asyncio.timeout(DEADLINE):  # it knows of its writes when the hub has answered
+            async with asyncio.timeout(DEADLINE):  # its writes are complete when the hub has responded
                 while runner.unready():
                     await asyncio.sleep(POLL)
             monitoring.exporter.set("hub_free", 90, cluster="c1")

@@ -52,7 +52,7 @@ class Hand(DryRunSink):
         return await super().write(cluster, publication, stored=stored)
 
 
-class Told(ClusterProvider):
+class ScriptedProvider(ClusterProvider):
     """Returns the configured reading."""
 
     name, resource, interval = "told", "told-score", 60.0
@@ -90,7 +90,7 @@ def now() -> float:
 
 @asynccontextmanager
 async def at_work(
-    provider: Told,
+    provider: ScriptedProvider,
     sink: Hand,
     *,
     interval: float | None = None,
@@ -126,7 +126,7 @@ def figures(runner: Runner) -> dict[str, float]:
 
 
 async def test_every_reading_at_the_default_interval_renews_the_score() -> None:
-    provider, sink = Told(), Hand()
+    provider, sink = ScriptedProvider(), Hand()
     async with at_work(provider, sink) as runner:
         assert runner.unready() == ["told: nothing published yet"]
         await asyncio.sleep(0.1)
@@ -145,7 +145,7 @@ async def test_every_reading_at_the_default_interval_renews_the_score() -> None:
 
 
 async def test_interval_and_validity_settings_are_used() -> None:
-    provider, sink = Told(), Hand()
+    provider, sink = ScriptedProvider(), Hand()
     async with at_work(provider, sink, interval=10, valid_for=40):
         await asyncio.sleep(41)
     assert provider.readings == [0, 10, 20, 30, 40]
@@ -153,14 +153,14 @@ async def test_interval_and_validity_settings_are_used() -> None:
 
 
 async def test_score_is_renewed_by_the_last_reading_before_half_of_its_validity() -> None:
-    provider, sink = Told(), Hand()
+    provider, sink = ScriptedProvider(), Hand()
     async with at_work(provider, sink, interval=10, valid_for=100):
         await asyncio.sleep(81)
     assert [when for when, _ in sink.writes] == [0, 40, 80]
 
 
 async def test_wakes_are_debounced() -> None:
-    provider, sink = Told(), Hand()
+    provider, sink = ScriptedProvider(), Hand()
     async with at_work(provider, sink):
         await asyncio.sleep(10)
         for _ in range(100):
@@ -175,7 +175,7 @@ async def test_wakes_are_debounced() -> None:
 
 async def test_changed_score_is_written_at_once() -> None:
     value = [10]
-    provider, sink = Told(lambda: Reading(values={"free": value[0]})), Hand()
+    provider, sink = ScriptedProvider(lambda: Reading(values={"free": value[0]})), Hand()
     async with at_work(provider, sink):
         await asyncio.sleep(10)
         value[0] = 12
@@ -189,7 +189,7 @@ async def test_changed_score_is_written_at_once() -> None:
 
 async def test_failed_readings_are_retried_and_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     answers: list[object] = [Reading(values={"free": 10})]
-    provider, sink = Told(lambda: answers[0]), Hand()
+    provider, sink = ScriptedProvider(lambda: answers[0]), Hand()
     with caplog.at_level(logging.INFO, logger="fairway.providers"):
         async with at_work(provider, sink) as runner:
             await asyncio.sleep(59)
@@ -219,7 +219,7 @@ async def test_failed_readings_are_retried_and_reported_once(caplog: pytest.LogC
 
 async def test_clock_set_back_does_not_rejuvenate_readings(caplog: pytest.LogCaptureFixture) -> None:
     answers: list[object] = [Reading(values={"free": 10})]
-    provider, sink, clock = Told(lambda: answers[0]), Hand(), LoopClock()
+    provider, sink, clock = ScriptedProvider(lambda: answers[0]), Hand(), LoopClock()
     clock.off = timedelta(hours=3)
     async with at_work(provider, sink, clock=clock):
         await asyncio.sleep(61)
@@ -234,8 +234,8 @@ async def test_clock_set_back_does_not_rejuvenate_readings(caplog: pytest.LogCap
 
 async def test_clock_set_back_does_not_extend_lost_score() -> None:
     answers = [Reading(values={"free": 10, "busy": 5})]
-    provider, sink, clock = Told(lambda: answers[0]), Hand(), LoopClock()
-    provider.scores = (*Told.scores, Score(name="busy", scale=Direct()))
+    provider, sink, clock = ScriptedProvider(lambda: answers[0]), Hand(), LoopClock()
+    provider.scores = (*ScriptedProvider.scores, Score(name="busy", scale=Direct()))
     clock.off = timedelta(hours=3)
     async with at_work(provider, sink, clock=clock):
         await asyncio.sleep(61)
@@ -255,7 +255,7 @@ async def test_clock_set_back_does_not_extend_lost_score() -> None:
     ],
 )
 async def test_invalid_reading_is_reported(answer: object, reason: str, words: str) -> None:
-    provider, sink = Told(lambda: answer), Hand()
+    provider, sink = ScriptedProvider(lambda: answer), Hand()
     async with at_work(provider, sink) as runner:
         await asyncio.sleep(31)
         ((_, failure),) = sink.writes
@@ -267,7 +267,7 @@ async def test_invalid_reading_is_reported(answer: object, reason: str, words: s
 
 @pytest.mark.parametrize("result", [Reading(values={"free": 10}), {"free": 10}, [("free", 10)]])
 async def test_class_may_return_plain_mapping(result: object) -> None:
-    class Plain(Told):
+    class Plain(ScriptedProvider):
         def read(self) -> Any:
             return result
 
@@ -279,7 +279,7 @@ async def test_class_may_return_plain_mapping(result: object) -> None:
 
 
 async def test_long_error_message_is_shortened(caplog: pytest.LogCaptureFixture) -> None:
-    provider, sink = Told(lambda: ValueError("no\nroute " + "x" * 1_000_000)), Hand()
+    provider, sink = ScriptedProvider(lambda: ValueError("no\nroute " + "x" * 1_000_000)), Hand()
     async with at_work(provider, sink) as runner:
         await asyncio.sleep(1)
         (unready,) = runner.unready()
@@ -291,7 +291,7 @@ async def test_long_error_message_is_shortened(caplog: pytest.LogCaptureFixture)
 
 
 async def test_partial_reading_is_published() -> None:
-    provider, sink = Told(lambda: Reading(values={"free": 10, "fre": 1})), Hand()
+    provider, sink = ScriptedProvider(lambda: Reading(values={"free": 10, "fre": 1})), Hand()
     async with at_work(provider, sink) as runner:
         await asyncio.sleep(1)
         ((_, found),) = sink.writes
@@ -301,7 +301,7 @@ async def test_partial_reading_is_published() -> None:
 
 async def test_unreachable_hub_is_retried_with_backoff() -> None:
     value = [10]
-    provider, sink = Told(lambda: Reading(values={"free": value[0]})), Hand()
+    provider, sink = ScriptedProvider(lambda: Reading(values={"free": value[0]})), Hand()
     sink.error = SinkError("no route to the hub", reason="TransportError")
     async with at_work(provider, sink) as runner:
         await asyncio.sleep(70)
@@ -318,7 +318,7 @@ async def test_unreachable_hub_is_retried_with_backoff() -> None:
 
 async def test_hub_that_lost_scores_gets_them_at_once() -> None:
     value = [10]
-    provider, sink = Told(lambda: Reading(values={"free": value[0]})), Hand()
+    provider, sink = ScriptedProvider(lambda: Reading(values={"free": value[0]})), Hand()
     async with at_work(provider, sink) as runner:
         await asyncio.sleep(59)
         assert [when for when, _ in sink.writes] == [0]
@@ -335,7 +335,7 @@ async def test_hub_that_lost_scores_gets_them_at_once() -> None:
 
 @pytest.mark.parametrize("error", [WriteRefused("you may not"), SinkError("busy", after=45)])
 async def test_rejecting_hub_is_retried_with_backoff(error: SinkError) -> None:
-    provider, sink = Told(), Hand()
+    provider, sink = ScriptedProvider(), Hand()
     sink.error = error
     async with at_work(provider, sink) as runner:
         await asyncio.sleep(50)
@@ -347,7 +347,7 @@ async def test_rejecting_hub_is_retried_with_backoff(error: SinkError) -> None:
 async def test_missing_namespace_is_retried_every_minute(
     error: SinkError, caplog: pytest.LogCaptureFixture
 ) -> None:
-    provider, sink = Told(), Hand()
+    provider, sink = ScriptedProvider(), Hand()
     sink.error = error
     async with at_work(provider, sink) as runner:
         await asyncio.sleep(3 * ELSEWHERE_SECONDS + 1)
@@ -356,7 +356,7 @@ async def test_missing_namespace_is_retried_every_minute(
     assert sum(record.levelno >= logging.WARNING for record in caplog.records) == 1
 
 
-class Everybody(FleetProvider):
+class WholeFleet(FleetProvider):
     name, resource, interval = "told", "told-score", 60.0
     scores: tuple[Score, ...] = (Score(name="free", scale=Direct()),)
 
@@ -382,7 +382,7 @@ class Places(DryRunSink):
 async def test_fleet_without_namespaces_is_rate_limited(caplog: pytest.LogCaptureFixture) -> None:
     sink, count = Places(), 1500
     runner = Runner(
-        [Everybody()], client=None, settings=Settings(), sink_of=lambda _: sink, clock=LoopClock()
+        [WholeFleet()], client=None, settings=Settings(), sink_of=lambda _: sink, clock=LoopClock()
     )
     runner._on_clusters(batch(*(Added(cluster(f"c{number}")) for number in range(count))))
     loop = runner.loops["told"]
@@ -435,7 +435,7 @@ async def test_cluster_deleted_during_write_leaves_no_state(error: Exception | N
     sink = Slow()
     sink.error = error
     runner = Runner(
-        [Everybody()], client=None, settings=Settings(), sink_of=lambda _: sink, clock=LoopClock()
+        [WholeFleet()], client=None, settings=Settings(), sink_of=lambda _: sink, clock=LoopClock()
     )
     runner._on_clusters(batch(Added(cluster("c1"))))
     loop = runner.loops["told"]
@@ -457,7 +457,7 @@ async def test_cluster_deleted_during_write_leaves_no_state(error: Exception | N
 
 
 async def test_failed_reading_does_not_restore_deleted_cluster() -> None:
-    class Failing(Everybody):
+    class Failing(WholeFleet):
         async def read(self, _: Mapping[str, ManagedCluster], /) -> Mapping[str, Reading]:
             runner._on_clusters(batch(Deleted(cluster("c1"))))
             raise ProviderError("the queue is away")
@@ -474,7 +474,7 @@ async def test_failed_reading_does_not_restore_deleted_cluster() -> None:
 
 async def test_detached_cluster_is_ready_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     value = [10]
-    provider, sink = Told(lambda: Reading(values={"free": value[0]})), Hand()
+    provider, sink = ScriptedProvider(lambda: Reading(values={"free": value[0]})), Hand()
     async with at_work(provider, sink) as runner:
         await asyncio.sleep(1)
         sink.error, value[0] = NamespaceMissing("no namespace c1"), 50
@@ -489,19 +489,19 @@ async def test_detached_cluster_is_ready_and_logged_once(caplog: pytest.LogCaptu
 
 async def test_restart_writes_only_differences() -> None:
     first = Hand()
-    async with at_work(Told(), first):
+    async with at_work(ScriptedProvider(), first):
         await asyncio.sleep(1)
     second = Hand()
     ((_, publication),) = first.writes
     second.stored = StoredPublication(publication=publication)
-    async with at_work(Told(), second) as runner:
+    async with at_work(ScriptedProvider(), second) as runner:
         await asyncio.sleep(1)
         assert second.writes == []
         assert runner.unready() == []
 
 
 async def test_once_reads_and_writes_every_provider() -> None:
-    provider, sink = Told(), Hand()
+    provider, sink = ScriptedProvider(), Hand()
     runner = Runner(
         [provider], client=None, settings=Settings(cluster="c1"), sink_of=lambda _: sink, clock=LoopClock()
     )
@@ -514,7 +514,11 @@ async def test_once_with_a_hub_that_refuses() -> None:
     sink = Hand()
     sink.error = WriteRefused("you may not")
     runner = Runner(
-        [Told()], client=None, settings=Settings(cluster="c1"), sink_of=lambda _: sink, clock=LoopClock()
+        [ScriptedProvider()],
+        client=None,
+        settings=Settings(cluster="c1"),
+        sink_of=lambda _: sink,
+        clock=LoopClock(),
     )
     await runner.once()
     assert (len(sink.tries), runner.loops["told"].problem) == (1, "you may not")
@@ -528,7 +532,11 @@ async def test_once_with_unexpected_error_retries() -> None:
             raise KeyError("odd")
 
     runner = Runner(
-        [Told()], client=None, settings=Settings(cluster="c1"), sink_of=lambda _: Odd(), clock=LoopClock()
+        [ScriptedProvider()],
+        client=None,
+        settings=Settings(cluster="c1"),
+        sink_of=lambda _: Odd(),
+        clock=LoopClock(),
     )
     await runner.once()
     assert runner.loops["told"].problem == "KeyError: 'odd'"
@@ -543,7 +551,7 @@ async def test_unexpected_sink_error_affects_only_its_cluster(caplog: pytest.Log
                 raise KeyError("odd")
             return await super().write(cluster, publication, stored=stored)
 
-    provider, sink = Told(), Odd()
+    provider, sink = ScriptedProvider(), Odd()
     async with at_work(provider, sink) as runner:
         await asyncio.sleep(200)
         assert sink.writes

@@ -570,14 +570,14 @@ class PublishingMachine(RuleBasedStateMachine):
         self.hub_works = works
 
     @rule()
-    def somebody_deletes(self) -> None:
+    def delete_by_user(self) -> None:
         self.deleted |= self.hub is not None
         self.hub = None
         self.publishing.observe(None, version=0, now=self.now)
         self.settle()
 
     @rule()
-    def somebody_declares_it_silent(self) -> None:
+    def mark_silent(self) -> None:
         if self.hub is None:
             return
         worst = tuple((name, -100) for name, _ in self.hub.scores)
@@ -634,7 +634,7 @@ class PublishingMachine(RuleBasedStateMachine):
         assert self.hub.ok
 
     @invariant()
-    def the_hub_is_told_of_trouble(self) -> None:
+    def report_problem(self) -> None:
         if self.trouble is None or self.publishing.failures:
             return
         if not self.fresh and (self.deleted or (self.hub is not None and self.hub.silenced)):

@@ -257,7 +257,7 @@ def _recounted(nodes: list[Document], pods: list[Document]) -> Totals:
     for each in nodes:
         conditions = [found for found in each["status"]["conditions"] if found["type"] == "Ready"]
         each["status"]["conditions"] = conditions
-        # Nobody takes it off here, and the node says itself that it is ready.
+        # No controller removes the taint here, and the node reports Ready.
         taints = [found for found in each["spec"].get("taints", []) if "not-ready" not in found["key"]]
         each["spec"] = {"unschedulable": False, "taints": taints}
     return recount(nodes, pods)
