@@ -1,10 +1,8 @@
 """docs/how-to/join.md shows the output of its commands, in the order of the page."""
 
-import os
 import re
+import shlex
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,15 +48,12 @@ def terminal(tmp_path: Path) -> Iterator[Path]:
 
 
 def surroundings() -> dict[str, str]:
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    return {**environment(), "PATH": path, "KUBECONFIG": "hub.kubeconfig", "NO_COLOR": "1"}
+    return {**environment(), "KUBECONFIG": "hub.kubeconfig", "NO_COLOR": "1"}
 
 
 def output_of(folder: Path, command: str) -> str:
-    done = subprocess.run(
-        ["sh", "-c", command], cwd=folder, env=surroundings(), capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    done = forked.shell(command, env=surroundings(), cwd=folder)
+    assert done.returncode == 0, done.stdout
     return done.stdout
 
 
@@ -73,9 +68,8 @@ def _complete(cluster: ManagedCluster) -> bool:
 
 def joining(folder: Path, command: str, expected: str) -> str:
     """Read the shown number of lines, then send Ctrl-C."""
-    with forked.Popen(
-        ["sh", "-c", f"exec {command}"], cwd=folder, env=surroundings(), stdout=subprocess.PIPE, text=True
-    ) as process:
+    _, *arguments = shlex.split(command)
+    with forked.Process(arguments, stdout=forked.PIPE, env=surroundings(), cwd=folder) as process:
         assert process.stdout is not None
         lines = []
         for line in expected.splitlines():
