@@ -1,10 +1,9 @@
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+import forked
 from fairway.cli.main import run
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -52,7 +51,6 @@ def test_unusable_recorded_results_exit_2(tmp_path: Path, capsys: pytest.Capture
 
 
 def test_conformance_runs_as_a_process(wrong: str) -> None:
-    command = [sys.executable, "-m", "fairway.cli.main", "conformance", wrong]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = forked.run(["conformance", wrong])
     assert (done.returncode, done.stderr) == (1, "")
     assert done.stdout.endswith("\n1 passed, 3 failed\n")

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
+import forked
 from fairway import __version__
 from fairway.cli import main
 from fairway.cli.errors import BadInputError, InputProblemsError, NegativeAnswerError, Problem
@@ -148,18 +149,13 @@ def test_help_imports_neither_numpy_nor_yaml_nor_rich() -> None:
 
 
 def test_closed_pipe_of_the_reader_is_no_error() -> None:
-    writer = subprocess.Popen(
-        [sys.executable, "-m", "fairway.cli.main", "fleet", "generate", "--clusters", "500", "-o", "jsonl"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    assert writer.stdout is not None
-    assert writer.stderr is not None
-    writer.stdout.readline()
-    writer.stdout.close()
-    error = writer.stderr.read()
-    writer.stderr.close()
-    assert (writer.wait(), error) == (0, b"")
+    command = ["fleet", "generate", "--clusters", "500", "-o", "jsonl"]
+    with forked.Process(command, stdout=forked.PIPE, stderr=forked.PIPE) as writer:
+        assert writer.stdout is not None
+        assert writer.stderr is not None
+        writer.stdout.readline()
+        writer.stdout.close()
+        assert (writer.stderr.read(), writer.wait()) == ("", 0)
 
 
 def test_shell_completion_offers_the_verbs() -> None:
@@ -168,26 +164,14 @@ def test_shell_completion_offers_the_verbs() -> None:
 
 
 def test_ctrl_c_exits_130_without_a_traceback() -> None:
-    busy = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "fairway.cli.main",
-            "fleet",
-            "generate",
-            "--clusters",
-            "10000000",
-            "-o",
-            "jsonl",
-        ],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    assert busy.stdout is not None
-    busy.stdout.readline()
-    busy.send_signal(signal.SIGINT)
-    _, error = busy.communicate()
-    assert (busy.returncode, error) == (130, b"fairway: interrupted\n")
+    command = ["fleet", "generate", "--clusters", "10000000", "-o", "jsonl"]
+    with forked.Process(command, stdout=forked.PIPE, stderr=forked.PIPE) as busy:
+        assert busy.stdout is not None
+        assert busy.stderr is not None
+        busy.stdout.readline()
+        busy.send_signal(signal.SIGINT)
+        assert busy.stdout.read()
+        assert (busy.stderr.read(), busy.wait()) == ("fairway: interrupted\n", 130)
 
 
 EXAMPLES = str(Path(__file__).parents[2] / "examples" / "fleet")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+import forked
 from fairway.cli.main import run
 from fairway.whatif.synthetic import generate
 
@@ -54,10 +55,8 @@ def test_generated_directory_has_a_file_per_kind(tmp_path: Path) -> None:
 
 
 def test_generated_fleet_on_stdout_is_yaml_by_default() -> None:
-    command = [sys.executable, "-m", "fairway.cli.main", *ARGUMENTS]
-    done = subprocess.run(command, capture_output=True, check=True)
-    assert list(yaml.safe_load_all(done.stdout)) == WANTED
-    done = subprocess.run([*command, "-o", "jsonl"], capture_output=True, check=True)
+    assert list(yaml.safe_load_all(forked.run(ARGUMENTS).stdout)) == WANTED
+    done = forked.run([*ARGUMENTS, "-o", "jsonl"])
     assert [json.loads(line) for line in done.stdout.splitlines()] == WANTED
 
 

@@ -350,11 +350,10 @@ async def renewals(client: Client) -> dict[str, str]:
 
 
 def shell(line: str, started: Up) -> "subprocess.CompletedProcess[str]":
-    """Run commands as pasted into a terminal, after the line with the kubeconfig."""
-    command = f"export KUBECONFIG={shlex.quote(str(started.kubeconfig))}\n{line}"
-    return subprocess.run(
-        ["sh", "-c", command], capture_output=True, text=True, check=False, env=environment(), cwd=ROOT
-    )
+    """Run a printed command, which begins with the interpreter and the module."""
+    interpreter, option, module, *arguments = shlex.split(line)
+    assert (interpreter, option, module) == (sys.executable, "-m", "fairway")
+    return fairway(*arguments, KUBECONFIG=str(started.kubeconfig))
 
 
 def test_up_runs_the_controllers_asked_for_with_their_configuration(tmp_path: Path) -> None:
