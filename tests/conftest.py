@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
+from looptime._internal import plugin as looptime_plugin
 
 from error_logs import recorded_errors
 from fairway.testing.plugin import fairway_hub
@@ -34,6 +35,10 @@ if os.environ.get("CI"):
     # Hypothesis uses constants of imported modules as examples, which depend on the order of the tests.
     vars(providers)["_get_local_constants"] = lambda: providers._local_constants
 
+# looptime lists the names in pytest-asyncio again for every fixture of every test, to find those with an event loop.
+vars(looptime_plugin)["_should_patch"] = lambda definition, _: (
+    definition.func.__module__ == "pytest_asyncio.plugin"
+)
 
 gc.disable()  # until all tests are collected: of the objects created until then, nearly all stay
 
