@@ -3,7 +3,7 @@
 import asyncio
 
 from fairway.api.event import CoreEvent, Event
-from fairway.controllers.write_limiter import EventLane, Lane, WriteLimiter
+from fairway.controllers.write_limiter import MOST_AHEAD, EventLane, Lane, WriteLimiter
 
 
 class Writes:
@@ -146,3 +146,49 @@ async def test_event_waits_for_decisions_and_statuses() -> None:
     await events.patch(CoreEvent(reason="R"))
 
     assert writes.begun == ["first", "decision", "status", "created R", "updated R"]
+
+
+class _Sink:
+    def __init__(self) -> None:
+        self.written = asyncio.Event()
+
+    async def create(self, _event: CoreEvent | Event) -> None:
+        self.written.set()
+
+    async def patch(self, _event: CoreEvent | Event) -> None:
+        self.written.set()
+
+
+async def test_event_waits_for_decisions_although_slots_are_free() -> None:
+    limiter, sink = WriteLimiter(at_once=8, events_after=3600), _Sink()
+    writes, lane = Writes(limiter), EventLane(sink, limiter)
+    await writes.begin("one", urgent=True)
+    recording = asyncio.create_task(lane.create(CoreEvent()))
+    await writes.begin("two", urgent=True)
+    await writes.end("one")
+    assert not sink.written.is_set()
+    await writes.end("two")
+    await recording
+
+
+async def test_event_waits_for_no_status() -> None:
+    limiter, sink = WriteLimiter(at_once=8, events_after=3600), _Sink()
+    await Writes(limiter).begin("status", urgent=False)
+    await EventLane(sink, limiter).create(CoreEvent())
+
+
+async def test_event_is_written_when_no_decision_was_begun_for_long() -> None:
+    limiter, sink = WriteLimiter(at_once=8, events_after=0.001), _Sink()
+    await Writes(limiter).begin("stuck", urgent=True)
+    await EventLane(sink, limiter).create(CoreEvent())
+
+
+async def test_event_is_written_among_many_decisions() -> None:
+    limiter, sink = WriteLimiter(at_once=8, events_after=3600), _Sink()
+    writes = Writes(limiter)
+    await writes.begin("first", urgent=True)
+    recording = asyncio.create_task(EventLane(sink, limiter).create(CoreEvent()))
+    for number in range(MOST_AHEAD + 1):
+        await writes.begin(f"next {number}", urgent=True)
+        await writes.end(f"next {number}")
+    await recording

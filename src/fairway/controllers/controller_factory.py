@@ -84,6 +84,8 @@ NEEDED: Final[Mapping[str, tuple[Resource[Any], ...]]] = {
 """Kinds that not every hub serves, and that a controller needs."""
 
 EVENTS_KEPT: Final = 5000
+EVENTS_AFTER: Final = 0.2
+"""Seconds without a new decision after which events are written, although decisions are being written."""
 POD_EVENTS_KEPT: Final = 50_000
 """Each pod has an event, and a burst of pods is bound before most of its events are written."""
 POD_EVENT_WRITERS: Final = 4
@@ -108,7 +110,7 @@ class ControllerFactory:
 
     def __init__(self, settings: Settings, *, client: Client, meters: Meters, clock: Clock) -> None:
         self._settings, self._client, self._meters, self._clock = settings, client, meters, clock
-        self._limiter = WriteLimiter()
+        self._limiter = WriteLimiter(events_after=EVENTS_AFTER)
         self._calculators = False
         self._groups: bool | None = False
         self._requests = False

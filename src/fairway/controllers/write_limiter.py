@@ -3,6 +3,10 @@
 A score may change the decisions of many placements at once. A hub that gets all writes together completes most of them
 at the end; with a few at a time, half of them are complete after half of the time. Consumers wait for changed
 decisions, so a status or scores of the same clusters are written after all decisions, and events after those.
+
+The first decisions of a burst are written, and their events recorded, while the last ones are being computed. An event
+that took a free slot then would cost the hub as much as one of the decisions to come. So events can wait until no
+decision is being written.
 """
 
 import asyncio
@@ -60,26 +64,45 @@ class _Waiter:
 
 
 class WriteLimiter:
-    def __init__(self, *, at_once: int = AT_ONCE) -> None:
+    """``events_after``: events wait while decisions are being written, unless none was begun for so many seconds, as on
+    a hub that does not respond. 0: they take any free slot."""
+
+    def __init__(self, *, at_once: int = AT_ONCE, events_after: float = 0.0) -> None:
         self._free = at_once
         self._lanes: dict[Lane, deque[_Waiter]] = {lane: deque() for lane in Lane}
         self._overtaken = dict.fromkeys(Lane, 0)
         """Writes since a waiter of this lane got a turn."""
         self._waiting: dict[Owner, _Waiter] = {}
         """Writes of placements that can wait."""
+        self._events_after = events_after
+        self._deciding = 0
+        """Decisions that are being written, if events wait for them."""
+        self._decided_at = 0.0
+        """When the last of them was begun, by the clock of the event loop."""
+        self._timer: asyncio.TimerHandle | None = None
 
     @asynccontextmanager
     async def turn(
         self, lane: Lane, *, owner: Owner | None = None, droppable: bool = False
     ) -> AsyncIterator[None]:
         """Take a slot for a write. See ``hurry`` for ``owner`` and ``droppable``."""
-        if self._free and not any(self._lanes[each] for each in Lane if each <= lane):
+        if (
+            self._free
+            and not any(self._lanes[each] for each in Lane if each <= lane)
+            and not (lane is Lane.EVENT and self._holds_events())
+        ):
             self._free -= 1
+            self._overtake([each for each in Lane if each > lane and self._lanes[each]])
         else:
             await self._wait(lane, owner, droppable=droppable)
+        holds = self._events_after > 0 and lane is Lane.DECISION
+        if holds:
+            self._deciding += 1
+            self._decided_at = asyncio.get_running_loop().time()
         try:
             yield
         finally:
+            self._deciding -= holds
             self._pass_on()
 
     def hurry(self, owner: Owner) -> None:
@@ -111,10 +134,12 @@ class WriteLimiter:
                 del self._waiting[owner]
 
     def _pass_on(self) -> None:
-        chosen = self._choose()
-        if chosen is None:
-            self._free += 1
-        else:
+        self._free += 1
+        self._fill()
+
+    def _fill(self) -> None:
+        while self._free and (chosen := self._choose()) is not None:
+            self._free -= 1
             chosen.turn.set_result(None)
 
     def _choose(self) -> _Waiter | None:
@@ -123,11 +148,31 @@ class WriteLimiter:
             while line and line[0].turn.done():
                 line.popleft()
         waiting = [lane for lane, line in self._lanes.items() if line]
+        if waiting == [Lane.EVENT] and self._holds_events():
+            return None
         if not waiting:
             return None
         lane = next((each for each in waiting if self._overtaken[each] >= MOST_AHEAD), waiting[0])
-        for each in waiting:
-            if each > lane:
-                self._overtaken[each] += 1
+        self._overtake([each for each in waiting if each > lane])
         self._overtaken[lane] = 0
         return self._lanes[lane].popleft()
+
+    def _overtake(self, lanes: list[Lane]) -> None:
+        for each in lanes:
+            self._overtaken[each] += 1
+
+    def _holds_events(self) -> bool:
+        """Return whether events wait for decisions. Then a timer looks again."""
+        if not self._deciding or self._overtaken[Lane.EVENT] >= MOST_AHEAD:
+            return False
+        loop = asyncio.get_running_loop()
+        due = self._decided_at + self._events_after
+        if loop.time() >= due:
+            return False
+        if self._timer is None:
+            self._timer = loop.call_at(due, self._look_again)
+        return True
+
+    def _look_again(self) -> None:
+        self._timer = None
+        self._fill()
