@@ -73,11 +73,10 @@ def test_memory_returns_feasible_hosts() -> None:
     made, memory, workload = fleet(), Memory(), by_score(1)
     made.upsert_cluster(make.cluster("elsewhere", member_of="other"))
     row_of = made.snapshot().hosts.row_of
-    feasible = memory.feasible("ns1", "p1")
+    feasible = memory.feasible(workload, default_profile())
     assert row_of["elsewhere"] in feasible, "nothing is known before the first cycle"
     memory.run(made.snapshot(), workload, default_profile(), now=to_micros(NOW))
     assert row_of["c2"] in feasible
     assert row_of["elsewhere"] not in feasible
     assert 10_000 in feasible, "a row beyond what was there"
-    assert feasible == memory.feasible("ns1", "p1")
-    assert feasible != memory.feasible("ns1", "p2")
+    assert feasible is memory.feasible(workload, default_profile())

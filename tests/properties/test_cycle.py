@@ -23,6 +23,7 @@ from fairway.fleet.hosts import FIRST_CAPACITY
 from fairway.fleet.instant import SECOND
 from fairway.fleet.journal import Journal
 from fairway.placement import PlacementWorkload, default_profile
+from fairway.placement.alike import AlikePlacements
 from fairway.plugins.expressions import Expressions, Scores
 from fairway.plugins.trust import EXPIRED_SCORES, MISSING_SCORE
 from fairway.testing import builders
@@ -321,7 +322,7 @@ class HubMachine(RuleBasedStateMachine):
         self.fleet = Fleet()
         self.fleet._journal = Journal(limit=8)
         self.model: dict[tuple[str, str, str], Any] = {}
-        self.memory = Memory()
+        self.memory = Memory(alike=AlikePlacements(default_profile()))
         self.now = NOW_MICROS
         self.workloads: list[PlacementWorkload] = []
         self.kept: list[tuple[Outcome, dict[str, Any]]] = []
@@ -332,7 +333,7 @@ class HubMachine(RuleBasedStateMachine):
         self.model = {identity(each): each for each in objects}
         self.workloads = [
             PlacementWorkload(structs.replace(each, metadata=structs.replace(each.metadata, name=f"p{at}")))
-            for at, each in enumerate((*USUAL, drawn))
+            for at, each in enumerate((*USUAL, drawn, *USUAL[3:5], drawn))  # some of them are alike
         ]
         if not one_by_one:
             fill(self.fleet, objects)

@@ -2,7 +2,8 @@
 
 Data flow: ``cycle.run(snapshot, workload, profile, now)`` is a pure function that returns an ``Outcome``. ``Memory``
 keeps the last outcome of a workload and, when only a few rows changed, updates it (``following``) instead of running
-a full cycle; ``AlikeMemory`` does so for workloads that differ in their names only.
+a full cycle; workloads that differ in their names only can share it. ``AlikeMemory`` keeps only what such workloads
+share, for those that are scheduled once.
 
 - A *profile* has the plugins of each extension point in order, with weights. It is built once, from a ``ProfileSpec``
   and the plugins of a ``Registry``. ``points`` defines the extension points as protocols, ``forms`` finds which of them

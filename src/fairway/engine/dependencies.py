@@ -92,12 +92,23 @@ class Dependencies:
         return any(host in self.hosts for host in event.hosts)
 
 
+class _HostReaders(Generic[OwnerT]):
+    """Owners whose dependencies have the same hosts."""
+
+    __slots__ = ("hosts", "owners")
+
+    def __init__(self, hosts: Container[Hashable]) -> None:
+        self.hosts = hosts
+        self.owners: dict[OwnerT, Direction] = {}
+
+
 class DependencyIndex(Generic[OwnerT]):
     """Dependencies of many owners, by column."""
 
     def __init__(self) -> None:
         self._readers: dict[Key, dict[OwnerT, Direction]] = {}
-        self._readers_of_hosts: dict[Key, dict[OwnerT, tuple[Direction, Container[Hashable]]]] = {}
+        self._readers_of_hosts: dict[Key, dict[int, _HostReaders[OwnerT]]] = {}
+        """By the identity of their hosts: workloads that are alike share them, and one check answers for all."""
         self._anything: dict[OwnerT, None] = {}
         self._dependencies: dict[OwnerT, Dependencies] = {}
 
@@ -113,7 +124,9 @@ class DependencyIndex(Generic[OwnerT]):
         for key, direction in dependencies.columns.items():
             self._readers.setdefault(key, {})[owner] = direction
         for key, direction in dependencies.of_hosts.items():
-            self._readers_of_hosts.setdefault(key, {})[owner] = (direction, dependencies.hosts)
+            groups = self._readers_of_hosts.setdefault(key, {})
+            group = groups.setdefault(id(dependencies.hosts), _HostReaders(dependencies.hosts))
+            group.owners[owner] = direction
         if dependencies.anything:
             self._anything[owner] = None
 
@@ -124,7 +137,10 @@ class DependencyIndex(Generic[OwnerT]):
         for key in old.columns:
             _remove(self._readers, key, owner)
         for key in old.of_hosts:
-            _remove(self._readers_of_hosts, key, owner)
+            groups = self._readers_of_hosts[key]
+            del groups[id(old.hosts)].owners[owner]
+            if not groups[id(old.hosts)].owners:
+                _remove(self._readers_of_hosts, key, id(old.hosts))
         self._anything.pop(owner, None)
 
     def concerned(self, event: Event) -> list[OwnerT]:
@@ -138,12 +154,12 @@ class DependencyIndex(Generic[OwnerT]):
             for owner, helps in self._readers.get(key, _NOBODY).items():
                 if owner not in found and (helps is direction or helps & direction):
                     found[owner] = None
-            readers = self._readers_of_hosts.get(key, _NOBODY)
-            for host in event.hosts:
-                # Most readers of a score are not concerned: the host is infeasible for them.
-                for owner, (helps, hosts) in readers.items():
-                    if host in hosts and helps & direction:
-                        found[owner] = None
+            # Most readers of a score are not concerned: the host is infeasible for them.
+            for group in self._readers_of_hosts.get(key, _NOBODY).values():
+                if any(host in group.hosts for host in event.hosts):
+                    for owner, helps in group.owners.items():
+                        if helps & direction:
+                            found[owner] = None
         return list(found)
 
 

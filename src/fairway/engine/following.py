@@ -10,7 +10,6 @@ from fairway.engine.forms import CyclePlugins
 from fairway.engine.memo import Memo
 from fairway.engine.outcome import Details, Outcome
 from fairway.engine.points import Context, CycleWorkload
-from fairway.engine.profile import Profile
 from fairway.engine.ranking import ABSENT
 from fairway.engine.status import OK, Code, Status
 from fairway.fleet import bitmap
@@ -52,6 +51,8 @@ def follow(memo: Memo, snapshot: Snapshot[Any], workload: CycleWorkload, *, now:
     for reader, cells, basis in memo.sources.based:
         if journal.has_changed(cells, since) and reader.basis(context) != basis:
             return None
+    if gated or ranked or changed or memo.sources.anything:
+        memo.details = None
     for row in gated:
         if not _ask(memo, context, row):
             return None
@@ -67,14 +68,13 @@ def follow(memo: Memo, snapshot: Snapshot[Any], workload: CycleWorkload, *, now:
     memo.generation = snapshot.generation
     memo.since = now
     memo.followed = True
-    profile = memo.profile
     return Outcome(
         context=context,
-        profile=profile,
+        profile=memo.profile,
         plugins=memo.plugins,
         chooser=memo.chooser,
         status=_status(memo, context),
-        details=lambda: _details(snapshot, workload, profile, now=now),
+        details=lambda: _details(memo, snapshot, workload, now=now),
         selected=memo.selected,
         wake=cycle.wake_of(context, memo.wakers),
         until=memo.until,
@@ -99,11 +99,20 @@ def _changed_rows(memo: Memo, journal: Journal) -> tuple[set[int], set[int]] | N
     return (gated, scored) if len(gated) + len(scored) <= FEW else None
 
 
-def _details(snapshot: Snapshot[Any], workload: CycleWorkload, profile: Profile, *, now: Micros) -> Details:
-    """Return the details of a full cycle, which are those of this one, unless a plugin fails now."""
-    outcome = cycle.run(snapshot, workload, profile, now=now)
+def _details(memo: Memo, snapshot: Snapshot[Any], workload: CycleWorkload, *, now: Micros) -> Details:
+    """Return the details of a full cycle, which are those of this one, unless a plugin fails now.
+
+    They are kept for workloads that share the memo, until a row changes. Time changes none of them before the end of
+    the memo: that would take a filter whose results change by time, and workloads with one are not alike.
+    """
+    current = memo.shared and snapshot.generation == memo.generation
+    if current and memo.details is not None:
+        return memo.details
+    outcome = cycle.run(snapshot, workload, memo.profile, now=now)
     if outcome.faults:
         raise FaultError(outcome.faults[0])
+    if current:
+        memo.details = outcome.details
     return outcome.details
 
 

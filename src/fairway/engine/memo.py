@@ -1,6 +1,7 @@
 # mypy: disable-error-code="type-abstract"
 """The memo of a cycle, from which the next cycle of the same workload can continue."""
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -10,7 +11,7 @@ import numpy.typing as npt
 from fairway.engine import cycle, ranking
 from fairway.engine.cycle import wakers_of
 from fairway.engine.forms import ChooseCalls, CyclePlugins, ScoreCalls, find_form
-from fairway.engine.outcome import NOBODY, Outcome, Scored
+from fairway.engine.outcome import NOBODY, Details, Outcome, Scored
 from fairway.engine.points import (
     Context,
     CycleWorkload,
@@ -124,6 +125,12 @@ class Memo:
     best: list[int] | None = None
     """The last selected rows, and as an array."""
     selected: Rows = field(default_factory=lambda: NOBODY)
+    shared: bool = False
+    """Whether workloads that are alike continue from it."""
+    details: Details | None = None
+    """The details of the last cycle, if it is shared and they were computed."""
+    number: int = field(default_factory=itertools.count(1).__next__)
+    """Distinguishes it from all other memos."""
 
     def __post_init__(self) -> None:
         ranges = sum(each.raw.nbytes for each in self.ranges if each is not None)

@@ -3,11 +3,15 @@
 After a cycle, the memory keeps the feasible rows and all totals. If only a few rows changed before the next cycle of
 the workload, only those rows are evaluated. The outcome equals that of a full cycle. A full cycle runs whenever
 equality is not certain: after a change of shared state, of a normalising prioritizer's range, or by time.
+
+Workloads that are alike, such as placements that differ in their names only, share a memo: what one of them evaluated,
+the others need not. ``Alike`` says which ones are.
 """
 
 from collections import OrderedDict
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Hashable, Mapping
+from typing import Any, Protocol
+from weakref import WeakValueDictionary
 
 from fairway.engine import cycle
 from fairway.engine.fault import FaultError
@@ -21,14 +25,39 @@ from fairway.fleet.instant import Micros
 from fairway.fleet.snapshot import Snapshot
 
 
+class Alike(Protocol):
+    """Which workloads may share a memo."""
+
+    def signature(self, workload: CycleWorkload, profile: Profile, /) -> Hashable | None:
+        """Workloads with equal signatures get equal outcomes and equal values in the CycleState, unless their cycles
+        read something of their own. None if this workload shares nothing, as one for which time changes the results of
+        a filter. Asked in every cycle."""
+
+    def reads_own(self, workload: CycleWorkload, memo: Memo, /) -> bool:
+        """Return whether the cycle read something that belongs to this workload alone."""
+
+
+class NoneAlike:
+    def signature(self, _workload: CycleWorkload, _profile: Profile, /) -> None:
+        return None
+
+    def reads_own(self, _workload: CycleWorkload, _memo: Memo, /) -> bool:
+        return True
+
+
+NONE_ALIKE: Alike = NoneAlike()
+
+
 class Memory:
     """Keeps memos of the most recently used workloads, up to ``limit`` bytes."""
 
-    def __init__(self, *, limit: int = 256 << 20) -> None:
-        self._limit = limit
+    def __init__(self, *, limit: int = 256 << 20, alike: Alike = NONE_ALIKE) -> None:
+        self._limit, self._alike = limit, alike
         self.size = 0
         """Size of all memos in bytes."""
-        self._memos: OrderedDict[tuple[str, str], Memo] = OrderedDict()
+        self._memos: OrderedDict[Hashable, Memo] = OrderedDict()
+        """By namespace and name, or by signature."""
+        self._feasible: WeakValueDictionary[Hashable, FeasibleRows] = WeakValueDictionary()
         self.followed = 0
         """Number of incremental cycles."""
 
@@ -45,7 +74,14 @@ class Memory:
         outcome = cycle.run(snapshot, workload, profile, now=now)
         memo = make_memo(outcome)
         if memo is not None and memo.size <= self._limit:
-            self._memos[workload.namespace, workload.name] = memo
+            key = self._alike.signature(workload, profile)
+            if key is None or self._alike.reads_own(workload, memo):
+                key = (workload.namespace, workload.name)
+            else:
+                memo.shared = True
+                if key in self._memos:
+                    self._drop(key)
+            self._memos[key] = memo
             self._count(memo)
         return outcome
 
@@ -53,11 +89,10 @@ class Memory:
         self, snapshot: Snapshot[Any], workload: CycleWorkload, profile: Profile, *, now: Micros
     ) -> Outcome | None:
         """Return the outcome of an incremental cycle; None if a full one is needed."""
-        key = (workload.namespace, workload.name)
-        memo = self._memos.get(key)
+        key, memo = self._find(workload, profile)
         if memo is None:
             return None
-        if memo.profile is profile and memo.workload == workload:
+        if memo.profile is profile and (memo.workload == workload or key != _name_of(workload)):
             followed = follow_memo(memo, snapshot, workload, now=now)
             if followed is not None:
                 self.followed += 1
@@ -67,14 +102,40 @@ class Memory:
         self._drop(key)
         return None
 
-    def feasible(self, namespace: str, name: str) -> "FeasibleRows":
-        """Return the rows that are feasible for a workload at the time of asking."""
-        return FeasibleRows(self._memos, (namespace, name))
+    def memo_of(self, workload: CycleWorkload, profile: Profile) -> int | None:
+        """Return the number of the memo from which the next cycle of a workload continues. It is the same as long as
+        the cycles of the workload are incremental, and none of another workload that shares it was a full one."""
+        _, memo = self._find(workload, profile)
+        return None if memo is None else memo.number
+
+    def feasible(self, workload: CycleWorkload, profile: Profile) -> "FeasibleRows":
+        """Return the rows that are feasible for a workload at the time of asking; the same object for workloads that
+        share a memo."""
+        key, _ = self._find(workload, profile)
+        found = self._feasible.get(key)
+        if found is None:
+            found = self._feasible[key] = FeasibleRows(self._memos, key)
+        return found
 
     def forget(self, namespace: str, name: str) -> None:
         """Forget a deleted workload."""
         if (namespace, name) in self._memos:
             self._drop((namespace, name))
+
+    def restart(self, workload: CycleWorkload, profile: Profile) -> None:
+        """Run a full cycle next, also if other workloads share the memo."""
+        key, memo = self._find(workload, profile)
+        if memo is not None:
+            self._drop(key)
+
+    def _find(self, workload: CycleWorkload, profile: Profile) -> tuple[Hashable, Memo | None]:
+        name = _name_of(workload)
+        own = self._memos.get(name)
+        if own is not None:
+            return name, own
+        signature = self._alike.signature(workload, profile)
+        shared = None if signature is None else self._memos.get(signature)
+        return (name, None) if shared is None else (signature, shared)
 
     def _count(self, memo: Memo) -> None:
         size = memo.size
@@ -83,28 +144,26 @@ class Memory:
         while self.size > self._limit:
             self._drop(next(iter(self._memos)))
 
-    def _drop(self, key: tuple[str, str]) -> None:
+    def _drop(self, key: Hashable) -> None:
         self.size -= self._memos.pop(key).counted
 
 
 class FeasibleRows:
     """The rows that were feasible in the last cycle of a workload; all, if that is unknown."""
 
-    __slots__ = ("_key", "_memos")
+    __slots__ = ("__weakref__", "_key", "_memos")
 
-    def __init__(self, memos: Mapping[tuple[str, str], Memo], key: tuple[str, str]) -> None:
+    def __init__(self, memos: Mapping[Hashable, Memo], key: Hashable) -> None:
         self._memos, self._key = memos, key
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, FeasibleRows) and self._key == other._key and self._memos is other._memos
-
-    def __hash__(self) -> int:
-        return hash(self._key)
 
     def __contains__(self, row: Any) -> bool:
         # Asked of every workload that reads a score, for every score that changes.
         memo = self._memos.get(self._key)
         return memo is None or row >= memo.capacity or memo.keys.item(row) != ABSENT
+
+
+def _name_of(workload: CycleWorkload) -> Hashable:
+    return (workload.namespace, workload.name)
 
 
 def follow_memo(

@@ -39,6 +39,8 @@ class PlacementRecord:
     """Of the current spec and annotations."""
     dependencies: Dependencies = field(default_factory=Dependencies)
     """What the last decision depends on."""
+    memo: int | None = None
+    """The number of the memo that the last decision continued from or made, which has the same dependencies."""
     settled: frozenset[str] | None = None
     """The clusters that were selected when the hub was last found, or made, up to date; None if it may not be."""
     until: Micros | None = None

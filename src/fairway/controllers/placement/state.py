@@ -55,6 +55,7 @@ from fairway.kube import (
 )
 from fairway.observe.meters import Meters
 from fairway.placement import default_profile, verdict
+from fairway.placement.alike import AlikePlacements
 from fairway.placement.commits import is_committed
 from fairway.placement.debits import debits_of, rebuild_debits
 from fairway.placement.dependencies import dependencies_of
@@ -102,7 +103,7 @@ class PlacementState:
         self._commits, self._debits = is_committed(self.profile), debits_of(self.profile)
         self._meters = meters
         self._shard = shard or Shard()
-        self._memory = Memory()
+        self._memory = Memory(alike=AlikePlacements(self.profile))
         self._decisions = DecisionCache()
         self._observed_placements: Mapping[Owner, Placement] = {}
         """The informer's store, which may be behind the hub's responses to us."""
@@ -326,7 +327,7 @@ class PlacementState:
             return self._decide(owner, record, now=now)
         except FaultError:
             # The details of an incremental cycle are those of a full one, in which a plugin failed.
-            self._memory.forget(*owner)
+            self._memory.restart(workload, self.profile)
             return self._decide(owner, record, now=now)
 
     def _decide(self, owner: Owner, record: PlacementRecord, *, now: datetime) -> ReconcilePlan:
@@ -335,8 +336,10 @@ class PlacementState:
         outcome = self._memory.run(self.fleet.snapshot(), workload, self.profile, now=to_micros(now))
         on = self._memory.followed != followed
         self._meters.cycle(seconds=time.perf_counter() - began, followed=on)
-        if not on:
-            feasible = self._memory.feasible(*owner)
+        memo = self._memory.memo_of(workload, self.profile)
+        if memo is None or memo != record.memo:
+            record.memo = memo
+            feasible = self._memory.feasible(workload, self.profile)
             record.dependencies = dependencies_of(outcome, placement, feasible=feasible)
         if on and not self._commits and (until := settled_until(record, outcome, now=now)) is not None:
             return ReconcilePlan(placement=placement, pages=None, until=until)
@@ -375,7 +378,7 @@ class PlacementState:
             )
         except Exception:
             return False  # deciding it fails in the same way, and reports it
-        if outcome is None:
+        if outcome is None or self._memory.memo_of(record.workload, self.profile) != record.memo:
             return False
         self._meters.cycle(seconds=time.perf_counter() - began, followed=True)
         until = settled_until(record, outcome, now=now)
