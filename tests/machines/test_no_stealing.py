@@ -98,13 +98,34 @@ def test_n7_earmark_is_preempted_only_by_a_higher_priority_and_if_the_policy_say
 ) -> None:
     world = freed_but_not_consumed(MachinePolicy(watermark=1000, preempt_earmarks=allowed))
     earmark = next(each for each in world.account(N1).earmarks.values() if each.freed)
-    world.send(
-        events.EarmarkPreempted(host=N1, earmark=earmark.id, by=key("new"), priority=priority, amounts=cu(2))
-    )
     taken = allowed and priority > 0
-    assert world.holding("new") == (2 if taken else 0)
+    found = world.state.preemptable(N1, by=key("new"), priority=priority)
+    assert [each.id for each in found] == [earmark.id] * taken
+    world.state.nominated = lambda host: {key("new"): cu(2)} if host == N1 else {}
+    world.send(events.EarmarksPreempted(host=N1, earmarks=(earmark.id,), by=key("new"), priority=priority))
+    assert world.grantable("new") == (2 if taken else 0)
     world.run()
-    assert world.alerts[-1].reason == (EARMARK_PREEMPTED if taken else EARMARK_KEPT)
+    (alert,) = (each for each in world.alerts if each.key == key("d"))
+    assert alert.reason == (EARMARK_PREEMPTED if taken else EARMARK_KEPT)
+
+
+@pytest.mark.parametrize("priority", [0, 9])
+def test_migration_whose_target_room_is_preempted_is_cancelled_and_its_beneficiary_is_told(
+    priority: int,
+) -> None:
+    world = fixture(MachinePolicy(watermark=1000, preempt_earmarks=True))
+    world.ask("a", 6)
+    world.run(until=instructions.Prepare)
+    (migration,) = world.migrations
+    target = migration.target_host
+    world.state.nominated = lambda host: {key("new"): cu(9)} if host == target else {}
+    world.send(
+        events.EarmarksPreempted(host=target, earmarks=(migration.hold_id,), by=key("new"), priority=priority)
+    )
+    world.run()
+    told = {each.key: each.reason for each in world.alerts}
+    assert told[key("a")] == (EARMARK_PREEMPTED if priority else EARMARK_KEPT)
+    assert (migration.id in {each.id for each in world.migrations}) is not bool(priority)
 
 
 def test_room_of_preempted_pods_belongs_to_the_pod_that_preempted_them() -> None:

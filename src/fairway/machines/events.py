@@ -140,14 +140,13 @@ class TargetNominated:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EarmarkPreempted:
-    """A workload of higher priority asks for room that is kept for a machine."""
+class EarmarksPreempted:
+    """A workload of higher priority is nominated to a node, and asks for room that is kept for machines."""
 
     host: HostKey
-    earmark: str
+    earmarks: tuple[str, ...]
     by: WorkloadKey
     priority: int
-    amounts: ResourceList
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +170,6 @@ Event = (
     | RecordNotWritten
     | MigrationObserved
     | TargetNominated
-    | EarmarkPreempted
+    | EarmarksPreempted
     | TimePassed
 )

@@ -125,6 +125,7 @@ _FIELDS: Final[Mapping[str, tuple[str, Callable[[str, object], Any]]]] = {
     "backoffSeconds": ("backoff", _seconds),
     "maxBackoffSeconds": ("most_backoff", _seconds),
     "preventSameNode": ("prevent_same_host", _flag),
+    "preemptEarmarks": ("preempt_earmarks", _flag),
     "oldestFirst": ("oldest_first", _flag),
 }
 """Fields of ``migration``: the field of MachinePolicy, and the check."""

@@ -13,14 +13,14 @@ from fairway.fleet.steps import Steps, finish, strides
 from fairway.machines import events
 from fairway.machines.events import Event, MachineObserved
 from fairway.machines.instructions import Alert, Instruction, RoomFreed
-from fairway.machines.machine import Demand
+from fairway.machines.machine import Demand, Machine
 from fairway.machines.migration import ENDED, Migration, Phase
 from fairway.machines.migrations import SAME_HOST, TARGET_HOST_LOST, TARGET_LOST, Migrations
 from fairway.machines.permit_protocol import Permit
 from fairway.machines.permits import Permits, Turn
 from fairway.machines.policy import MachinePolicy
 from fairway.machines.relief import Relief, TargetOracle
-from fairway.machines.size import charge, covered, exceeds, missing
+from fairway.machines.size import charge, covered
 
 SOURCE_NODE = "node {host} is the one that machine {vm} leaves"
 CANCELLED_TARGET = "migration {id} was cancelled"
@@ -30,6 +30,7 @@ EXPIRED_MESSAGE = (
 )
 EARMARK_PREEMPTED = "EarmarkPreempted"
 PREEMPTED_MESSAGE = "{by} takes room on node {host} that was kept for {key}"
+TARGET_PREEMPTED = "{by}, which has a higher priority, takes the room on node {host}"
 EARMARK_KEPT = "EarmarkKept"
 NOMINATION = "nomination"
 """Owner of room that is kept for a pod which preempts others."""
@@ -180,7 +181,7 @@ class MachineState:
                 if migration is not None and migration.cancellable and host == migration.source_host:
                     self.migrations.cancel(turn, migration, SAME_HOST)
                     turn.touch(host, certain=True)
-            case events.EarmarkPreempted():
+            case events.EarmarksPreempted():
                 self._preempt(turn, event)
             case events.TimePassed():
                 self._pass_time(turn)
@@ -235,26 +236,54 @@ class MachineState:
                 self.migrations.note_source_gone(turn, migration)
             self.migrations.advance(turn, migration.id)
 
-    def _preempt(self, turn: Turn, event: events.EarmarkPreempted) -> None:
-        earmark = turn.account(event.host).earmarks.get(event.earmark)
-        if earmark is None or not earmark.freed:
-            return
-        machine = self.permits.machines.get(earmark.beneficiary)
-        account = turn.account(event.host).close(event.earmark)
-        room = missing(event.amounts, account.holding(event.by))
-        allowed = (
-            self.policy.preempt_earmarks
-            and (machine is None or machine.priority < event.priority)
-            and not exceeds(room, account.grantable(event.by))
-        )
-        reason, message = (EARMARK_PREEMPTED, PREEMPTED_MESSAGE) if allowed else (EARMARK_KEPT, KEPT_MESSAGE)
-        words = message.format(by=event.by, host=event.host, key=earmark.beneficiary)
-        turn.out.append(Alert(reason=reason, message=words, host=event.host, key=earmark.beneficiary))
-        if allowed:
-            turn.close(event.host, event.earmark)
-            self._drop_claim(turn, event.earmark)
-            turn.tx.reserve(event.host, event.by, event.amounts)
-            turn.touch(event.host)
+    def preemptable(self, host: HostKey, *, by: WorkloadKey, priority: int) -> list[Earmark]:
+        """Return the earmarks on a node whose room a workload may take: all that they serve has a lower priority."""
+        account = self.ledger.account(host)
+        if account is None or not self.policy.preempt_earmarks:
+            return []
+        return [
+            each
+            for each in account.kept(by)
+            if not each.id.startswith(f"{NOMINATION}/")
+            and all(machine.priority < priority for machine in self._served_by(each))
+        ]
+
+    def _served_by(self, earmark: Earmark) -> list[Machine]:
+        """Return the machines that wait for the room of an earmark: its beneficiary; or of the room for the target of
+        a migration, the machine that moves and those that get its room."""
+        keys = {earmark.beneficiary}
+        for migration in self.migrations.records.values():
+            if migration.hold_id == earmark.id:
+                keys |= {migration.source, *(each.beneficiary for each in migration.claims)}
+        return [self.permits.machines[key] for key in keys if key in self.permits.machines]
+
+    def _preempt(self, turn: Turn, event: events.EarmarksPreempted) -> None:
+        """Close earmarks for a workload that is nominated to their node. A migration that has lost the room of its
+        target is cancelled; machines that wait are planned for again."""
+        found = self.preemptable(event.host, by=event.by, priority=event.priority)
+        known = {each.id: each for each in found}
+        for id_ in event.earmarks:
+            earmark = turn.account(event.host).earmarks.get(id_)
+            if earmark is None:
+                continue
+            allowed = id_ in known
+            reason, text = (EARMARK_PREEMPTED, PREEMPTED_MESSAGE) if allowed else (EARMARK_KEPT, KEPT_MESSAGE)
+            for machine in self._served_by(earmark):
+                words = text.format(by=event.by, host=event.host, key=machine.key)
+                turn.out.append(Alert(reason=reason, message=words, host=event.host, key=machine.key))
+            if allowed:
+                turn.close(event.host, id_)
+                self._drop_claim(turn, id_)
+                self._drop_target(turn, id_, by=event.by)
+        turn.touch(event.host)
+
+    def _drop_target(self, turn: Turn, hold_id: str, *, by: WorkloadKey) -> None:
+        """Cancel the migration that kept room for its target."""
+        for migration in list(self.migrations.records.values()):
+            if migration.hold_id == hold_id and migration.cancellable:
+                message = TARGET_PREEMPTED.format(by=by, host=migration.target_host)
+                self.migrations.cancel(turn, migration, message)
+                turn.touch(migration.source_host)
 
     def _drop_claim(self, turn: Turn, earmark_id: str) -> str:
         for migration in self.migrations.records.values():

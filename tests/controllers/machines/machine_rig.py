@@ -44,7 +44,7 @@ from fairway.kube import (
     Resource,
 )
 from fairway.kube import load as load_kubeconfig
-from fairway.kube.events import Api
+from fairway.kube.events import EVENTS, Api
 from fairway.kube.resource import NODES, PODS, VIRTUAL_MACHINE_MIGRATIONS, VIRTUAL_MACHINES
 from fairway.machines.machine import VIRTUAL_MACHINE, Machine
 from fairway.machines.migration import Migration
@@ -237,6 +237,21 @@ class MachineRig:
     def scheduled(self, pod: str) -> str:
         found = self.pod(pod)
         return "" if found is None else found.spec.nodeName
+
+    def condition(self, pod: str) -> str:
+        """The reason of the condition PodScheduled."""
+        found = self.pod(pod)
+        conditions = () if found is None else found.status.conditions
+        return next((each.reason for each in conditions if each.type == "PodScheduled"), "")
+
+    async def reported(self, name: str, reason: str) -> None:
+        """Wait for an event about an object."""
+        async with asyncio.timeout(self.wait):
+            while True:
+                found = (await self.client.list(EVENTS, namespace=NAMESPACE)).items
+                if any((each.regarding.name, each.reason) == (name, reason) for each in found):
+                    return
+                await asyncio.sleep(0.02)
 
     def runners(self) -> list[Pod]:
         return [each for each in self.pods.store.values() if VM_NAME_LABEL in each.metadata.labels]

@@ -30,6 +30,7 @@ from fairway.plugins.pods.vm_scaling import (
     KEPT,
     NAME,
     UNKNOWN_SETTING,
+    EarmarkPreemption,
     UsageCurve,
     VirtualMachineAutoscaling,
 )
@@ -72,6 +73,8 @@ class FakeRoom:
     assumed: dict[WorkloadKey, HostKey] = field(default_factory=dict)
     unknown: str = ""
     """A pod whose virtual machine is not known yet."""
+    preempting: frozenset[str] = frozenset()
+    """Pods that may take all earmarked room."""
 
     def amounts_of(self, info: PodInfo, /) -> ResourceList:
         return self.sizes.get(info.pod.metadata.name, info.template.requests)
@@ -84,6 +87,12 @@ class FakeRoom:
 
     def target_rejection(self, _namespace: str, name: str, host: HostKey, /) -> str | None:
         return "source node" if self.targets.get(name) == host.name else None
+
+    def preemptable(self, info: PodInfo, host: HostKey, /) -> list[Earmark]:
+        account = self.ledger.account(host)
+        if account is None or info.pod.metadata.name not in self.preempting:
+            return []
+        return list(account.kept(key(info.pod.metadata.name)))
 
     def assume(self, who: WorkloadKey, host: HostKey, amounts: ResourceList, /) -> str | None:
         try:
@@ -145,7 +154,7 @@ def profile(room: FakeRoom | None, **args: Any) -> Profile:
     registry = pod_registry(room=room)
     points = {
         point: (Enabled(NAME, 1 if point == "Score" else 0),)
-        for point in ("PreFilter", "Filter", "PreScore", "Score")
+        for point in ("PreFilter", "Filter", "PostFilter", "PreScore", "Score")
     }
     return build_profile(ProfileSpec(name="machines", points=points, args={NAME: args}), registry)
 
@@ -158,6 +167,28 @@ def test_plain_pod_cannot_take_earmarked_room_while_its_beneficiary_can() -> Non
     kept = KEPT.format(resource="cpu", beneficiary="ns1/vm-a", owner="m1")
     assert kept in harness.reasons(new_pod("plain"), "n1")
     assert harness.run(new_pod("vm-a")).selected == ["n1"]
+
+
+def test_pod_that_may_preempt_earmarks_takes_the_fewest_and_only_if_no_node_is_left() -> None:
+    harness = Harness({"n1": 4, "n2": 4})
+    for each in ("n1", "n2"):
+        harness.book(f"vm-{each}", 2, each)
+    harness.earmark(1, "n1", for_="vm-a", id_="m1/room/ns1/a")
+    harness.earmark(1, "n1", for_="vm-b", id_="m2/room/ns1/b")
+    harness.earmark(2, "n2", for_="vm-c", id_="m3/room/ns1/c")
+    assert EarmarkPreemption.of(harness.run(new_pod("high"))) is None, "the settings do not allow it"
+    harness.room.preempting = frozenset({"high", "never"})
+    plan = EarmarkPreemption.of(harness.run(new_pod("high")))
+    assert plan is not None
+    assert (plan.node, plan.beneficiaries) == ("n2", ("ns1/vm-c",))
+    assert EarmarkPreemption.of(harness.run(new_pod("high", units=3))) is None, "too little on each node"
+    modest = new_pod("never")
+    modest = structs.replace(modest, spec=structs.replace(modest.spec, preemptionPolicy="Never"))
+    assert EarmarkPreemption.of(harness.run(modest)) is None
+    with harness.room.ledger.transaction(epoch=0) as transaction:
+        transaction.close(host("n1"), "m1/room/ns1/a")
+        transaction.close(host("n1"), "m2/room/ns1/b")
+    assert harness.run(new_pod("high")).selected == ["n1"]
 
 
 def test_permit_counts_although_the_pod_requests_nothing() -> None:

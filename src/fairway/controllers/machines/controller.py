@@ -256,7 +256,9 @@ class MachinesController(Reconciler):
             wake=self.queue.add,
             clock=self.clock,
             fleet=fleet,
-            extension=None if machines is None else Extension(room=machines, points=EXTENDED_POINTS),
+            extension=None
+            if machines is None
+            else Extension(room=machines, points=EXTENDED_POINTS, take_room=machines.take_room),
         )
         return Term(pods=pods, reporter=reporter, machines=machines)
 

@@ -17,7 +17,7 @@ DIFFERENT: Final = (
 )
 
 EXTENDED_POINTS: Final[Mapping[str, tuple[Enabled, ...]]] = {
-    **dict.fromkeys(("PreFilter", "Filter", "PreScore", "Reserve"), (Enabled(NAME),)),
+    **dict.fromkeys(("PreFilter", "Filter", "PostFilter", "PreScore", "Reserve"), (Enabled(NAME),)),
     "Score": (Enabled(NAME, 1),),
 }
 """Where every profile of pods has the plugin VirtualMachineAutoscaling: a profile without it would give away room."""

@@ -44,11 +44,12 @@ from fairway.plugins.pods import pod_registry, pod_workload
 from fairway.plugins.pods.assume_pod import AssumePod
 from fairway.plugins.pods.default_preemption import NEVER_PREEMPTS, VICTIMS_TERMINATE, Preemption
 from fairway.plugins.pods.nominated_pods import NominatedPods
-from fairway.plugins.pods.vm_scaling import MachineRoom
+from fairway.plugins.pods.vm_scaling import EarmarkPreemption, MachineRoom
 from fairway.scheduling import Scheduling
 
 PRE_FILTER: Final = "PreFilter"
 FILTER: Final = "Filter"
+POST_FILTER: Final = "PostFilter"
 RESERVE: Final = "Reserve"
 
 
@@ -57,6 +58,8 @@ class Extension:
     """What virtual machines add to the profiles of pods."""
 
     room: MachineRoom | None = None
+    take_room: Callable[[Pod, EarmarkPreemption], None] = lambda _pod, _plan: None
+    """Closes earmarks for a pod that was nominated to their node."""
     register: Callable[[Registry], None] = lambda _: None
     """Registers more plugins."""
     points: Mapping[str, tuple[Enabled, ...]] = field(default_factory=dict)
@@ -92,6 +95,7 @@ class PodScheduling:
             metrics=metrics,
             wake=wake,
             changed=self._changed,
+            take_room=(extension or Extension()).take_room,
             clock=clock,
         )
         profiles = self._profiles(scheduling, extension or Extension())
@@ -271,7 +275,7 @@ class PodScheduling:
                 self._give_up(workload, SCHEDULER_ERROR, outcome.status.message)
             elif keeps_nomination(outcome):
                 self._reporter.failed(workload.key, UNSCHEDULABLE, fit_error(outcome))
-            elif (plan := Preemption.of(outcome)) is not None:
+            elif (plan := Preemption.of(outcome) or EarmarkPreemption.of(outcome)) is not None:
                 self._reporter.failed(workload.key, UNSCHEDULABLE, fit_error(outcome), node=plan.node)
             else:
                 self._give_up(workload, UNSCHEDULABLE, fit_error(outcome))
@@ -323,13 +327,12 @@ def queued_pod(pod: Pod) -> Workload[PodInfo]:
 
 def extended(spec: ProfileSpec, points: Mapping[str, tuple[Enabled, ...]]) -> ProfileSpec:
     """Return a profile with AssumePod as its first Reserve plugin, NominatedPods as its last Filter plugin, and with
-    more plugins at its end, unless it has them already."""
-    own = {
-        point: (*found, *(each for each in more if each.plugin not in {one.plugin for one in found}))
-        for point, more in points.items()
-        for found in [spec.points.get(point, ())]
-    }
-    merged = {**spec.points, **own}
+    more plugins, unless it has them already: at its end, but before those that preempt pods."""
+    merged = dict(spec.points)
+    for point, more in points.items():
+        found = spec.points.get(point, ())
+        new = tuple(each for each in more if each.plugin not in {one.plugin for one in found})
+        merged[point] = (*new, *found) if point == POST_FILTER else (*found, *new)
     for point in (PRE_FILTER, FILTER):
         merged[point] = (*merged.get(point, ()), Enabled(NominatedPods.name))
     merged[RESERVE] = (Enabled(AssumePod.name), *merged.get(RESERVE, ()))

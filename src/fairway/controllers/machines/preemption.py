@@ -25,6 +25,7 @@ from fairway.kube import Clock, Conflict, Informer, NotFound, Recorder
 from fairway.kube.events import reference_to
 from fairway.nodes import NodeFleet
 from fairway.plugins.pods.default_preemption import DISRUPTION_TARGET, PREEMPTED, Preemption
+from fairway.plugins.pods.vm_scaling import EarmarkPreemption
 
 PREFIX: Final = "evictions/"
 """Of the namespace in keys of victims. No namespace contains a slash."""
@@ -42,7 +43,8 @@ class Eviction:
 
 
 class Preemptor:
-    """``wake`` queues a victim for ``evict``, ``changed`` wakes pods after a change of nominations."""
+    """``wake`` queues a victim for ``evict``, ``changed`` wakes pods after a change of nominations, and ``take_room``
+    closes earmarks for a nominated pod."""
 
     def __init__(
         self,
@@ -56,7 +58,9 @@ class Preemptor:
         wake: Callable[[Key], None],
         changed: Callable[[Change, str], None],
         clock: Clock,
+        take_room: Callable[[Pod, EarmarkPreemption], None] = lambda _pod, _plan: None,
     ) -> None:
+        self._take_room = take_room
         self._fleet, self._pods, self._hub, self._reporter = fleet, pods, hub, reporter
         self._recorders, self._wake, self._changed, self._clock = recorders, wake, changed, clock
         self._metrics = metrics
@@ -66,10 +70,13 @@ class Preemptor:
         """Begin a preemption: keep the room, and evict the victims."""
         plan, key = nominate.plan, nominate.key
         preemptor = self._find(key)
-        if not isinstance(plan, Preemption) or preemptor is None:
+        if not isinstance(plan, Preemption | EarmarkPreemption) or preemptor is None:
             return
         self._clear_lower(plan.node, preemptor)
         self._changed(self._fleet.nominate(preemptor, plan.node), "pod nominated")
+        if isinstance(plan, EarmarkPreemption):
+            self._take_room(preemptor, plan)
+            return
         for pod in plan.victims:
             victim = WorkloadKey(pod.metadata.namespace, pod.metadata.name, pod.metadata.uid)
             if not loop.preempt(victim, PREEMPTED_BY.format(uid=key.uid, node=plan.node)):

@@ -35,7 +35,7 @@ from fairway.controllers.machines.permit_metrics import PermitMetrics
 from fairway.controllers.machines.store_changes import StoreChanges
 from fairway.controllers.machines.waiting_agents import WaitingAgents
 from fairway.engine.dependencies import Event as QueueEvent
-from fairway.engine.ledger import Ledger, LedgerColumns, LedgerError
+from fairway.engine.ledger import Earmark, Ledger, LedgerColumns, LedgerError
 from fairway.engine.workload import HostKey, ResourceList, WorkloadKey
 from fairway.fleet.column import Key as ColumnKey
 from fairway.fleet.direction import Direction
@@ -51,18 +51,13 @@ from fairway.machines.instructions import Instruction
 from fairway.machines.kubevirt import INSTANCE_KIND
 from fairway.machines.machine import VIRTUAL_MACHINE, Identity
 from fairway.machines.neonvm import RECORD
-from fairway.machines.permit_protocol import (
-    STARTING,
-    UNAVAILABLE,
-    Permit,
-    PermitError,
-    PermitRequest,
-)
+from fairway.machines.permit_protocol import STARTING, UNAVAILABLE, Permit, PermitError, PermitRequest
 from fairway.machines.settings import MachineSettings
 from fairway.machines.size import charge
 from fairway.machines.state import NOMINATION, MachineState
 from fairway.nodes import NodeFleet
 from fairway.nodes.pod_template import PodInfo
+from fairway.plugins.pods.vm_scaling import EarmarkPreemption
 
 log: Final = logging.getLogger(__name__)
 
@@ -453,6 +448,19 @@ class VirtualMachines:
 
     def target_rejection(self, namespace: str, name: str, host: HostKey, /) -> str | None:
         return self.state.target_rejection(namespace, name, host)
+
+    def preemptable(self, info: PodInfo, host: HostKey, /) -> list[Earmark]:
+        return self.state.preemptable(host, by=key_of(info.pod), priority=info.priority)
+
+    def take_room(self, pod: Pod, plan: EarmarkPreemption) -> None:
+        """Close earmarks for a pod that is nominated to their node, and try the pod again."""
+        host = self.objects.hosts.get(plan.node)
+        if host is not None:
+            ids = tuple(each.id for each in plan.earmarks)
+            priority = pod.spec.priority or 0
+            self.send(events.EarmarksPreempted(host=host, earmarks=ids, by=key_of(pod), priority=priority))
+            columns = {grantable(each): Direction.UP for each in self._settings.resources}
+            self._wake(QueueEvent(label=ROOM, hosts=frozenset({plan.node}), columns=columns))
 
     def assume(self, key: WorkloadKey, host: HostKey, amounts: ResourceList, /) -> str | None:
         migration = self.state.migrations.of_target(key.namespace, key.name)

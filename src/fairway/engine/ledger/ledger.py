@@ -242,6 +242,11 @@ class Ledger:
     def account(self, host: HostKey) -> HostAccount | None:
         return self._accounts.get(host)
 
+    def with_earmarks(self) -> list[HostAccount]:
+        """Return the accounts of hosts with earmarks and known capacity."""
+        found = (self._accounts[host] for host in sorted(self._earmarked))
+        return [each for each in found if each.capacity is not None]
+
     def account_named(self, name: str) -> HostAccount | None:
         """Return the account of the host that has a name now, if its capacity is known."""
         host = self._current.get(name)

@@ -5,18 +5,33 @@ overcommitted machines count less, and earmarked room belongs to its beneficiary
 curve of usage: nodes are filled up to a peak, and avoided beyond it. The target of a migration stays below the
 watermark, and prefers the node that keeps room for it.
 
+If no node is left, a pod may take earmarked room of machines with a lower priority, where the settings allow it
+(``preemptEarmarks``): PostFilter plans that, and the controller nominates the pod and closes the earmarks.
+
 Filter and Reserve read the same ledger, so that no node passes the filter and is refused at Reserve.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from fairway.api.pod import NEVER
 from fairway.api.pod_requests import CPU, MEMORY
-from fairway.engine.ledger import HostAccount, Ledger
-from fairway.engine.points import CommitContext, Context, CycleWorkload, Raw, Reads, Timeless
+from fairway.engine.ledger import Earmark, HostAccount, Ledger
+from fairway.engine.outcome import Outcome
+from fairway.engine.points import (
+    NOMINATION,
+    CommitContext,
+    Context,
+    CycleWorkload,
+    Nomination,
+    Raw,
+    Reads,
+    Timeless,
+)
 from fairway.engine.status import OK, SKIPPED, Code, Status, unschedulable
 from fairway.engine.workload import HostKey, ResourceList, WorkloadKey
 from fairway.fleet import bitmap
@@ -42,8 +57,28 @@ NO_RESOURCES: Final = "resources must name at least one resource"
 
 _SHARES: Final[Mapping[str, float]] = {"minUsageScore": 0.5, "maxUsageScore": 0.0, "scorePeak": 0.8}
 
+TAKES: Final = "room on {node} that is kept for {beneficiaries} will be taken"
+
 Shares = npt.NDArray[np.float64]
 Amounts = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class EarmarkPreemption:
+    """A plan: close these earmarks, and the pod will fit on the node."""
+
+    node: str
+    earmarks: tuple[Earmark, ...]
+
+    @property
+    def beneficiaries(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(str(each.beneficiary) for each in self.earmarks))
+
+    @staticmethod
+    def of(outcome: Outcome) -> "EarmarkPreemption | None":
+        """Return the plan of a cycle; None if there is none."""
+        found = outcome.context.state.find(NOMINATION, Nomination)
+        return found.plan if found is not None and isinstance(found.plan, EarmarkPreemption) else None
 
 
 class MachineRoom(Protocol):
@@ -63,6 +98,9 @@ class MachineRoom(Protocol):
 
     def target_rejection(self, namespace: str, name: str, host: HostKey, /) -> str | None:
         """Return why the target pod of a migration must not be bound to a node; None for other pods and nodes."""
+
+    def preemptable(self, info: PodInfo, host: HostKey, /) -> Sequence[Earmark]:
+        """Return the earmarks on a node whose room a pod may take."""
 
     def assume(self, key: WorkloadKey, host: HostKey, amounts: ResourceList, /) -> str | None:
         """Book a pod on a node before it is bound there. Return why that is refused."""
@@ -237,6 +275,53 @@ class VirtualMachineAutoscaling(Timeless):
             if have - left.get(resource, 0) + amount > have * self._watermark // 1000:
                 above.append(resource)
         return above
+
+    # PostFilter
+
+    def post_filter(self, context: Context, rejections: Mapping[int, Status], /) -> Status:
+        """Plan to take earmarked room, where the fewest earmarks and then the least room are taken."""
+        info, snapshot = info_of_workload(context.workload), nodes_of(context)
+        if self._room is None or info.pod.spec.preemptionPolicy == NEVER:
+            return SKIPPED
+        plans: list[tuple[int, int, str, int, EarmarkPreemption]] = []
+        for account in self._room.ledger.with_earmarks():
+            row = snapshot.hosts.row_of.get(account.host.name)
+            status = None if row is None else rejections.get(row)
+            if (
+                row is None
+                or status is None
+                or status.plugin != NAME
+                or status.code is not Code.UNSCHEDULABLE
+            ):
+                continue
+            taken = self._taken(context, row, info, account)
+            if taken:
+                amounts = sum(each.amounts.get(CPU, 0) for each in taken)
+                plan = EarmarkPreemption(account.host.name, taken)
+                plans.append((len(taken), amounts, plan.node, row, plan))
+        if not plans:
+            return SKIPPED
+        *_, row, best = min(plans, key=lambda each: each[:3])
+        context.state.write(NOMINATION, Nomination(rows=(row,), plan=best))
+        words = TAKES.format(node=best.node, beneficiaries=", ".join(best.beneficiaries))
+        return Status(Code.SUCCESS, (words,), plugin=NAME)
+
+    def _taken(self, context: Context, row: int, info: PodInfo, account: HostAccount) -> tuple[Earmark, ...]:
+        """Return the earmarks whose room lets a pod fit on a node, the largest first; none if that is not enough."""
+        assert self._room is not None
+        left, own = self._left(context, row)
+        asked, room = (
+            self._asked(info),
+            {each: left.get(each, 0) + own.get(each, 0) for each in self._resources},
+        )
+        taken: list[Earmark] = []
+        found = self._room.preemptable(info, account.host)
+        for earmark in sorted(found, key=lambda each: (-each.amounts.get(CPU, 0), each.id)):
+            if _covers(room, asked):
+                break
+            room = {each: amount + earmark.amounts.get(each, 0) for each, amount in room.items()}
+            taken.append(earmark)
+        return tuple(taken) if taken and _covers(room, asked) else ()
 
     # Score
 

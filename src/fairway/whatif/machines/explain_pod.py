@@ -13,6 +13,7 @@ from fairway.kube.resource import Key
 from fairway.machines.report import natural
 from fairway.machines.settings import MachineSettings
 from fairway.plugins.pods.default_preemption import Preemption
+from fairway.plugins.pods.vm_scaling import EarmarkPreemption
 from fairway.scheduling import Scheduling
 from fairway.whatif.machines.pod_remedies import Remedy, remedies
 from fairway.whatif.machines.world import ClusterObjects, PodWorld
@@ -60,7 +61,7 @@ class PodExplanation:
     """Why the cycle ended before the filters."""
     eviction: Eviction | None = None
     preemption: str = ""
-    """Why preemption does not help."""
+    """Why preemption does not help, or which earmarked room it would take."""
     remedies: tuple[Remedy, ...] = ()
 
     @property
@@ -116,7 +117,7 @@ def _preemption(outcome: Outcome) -> tuple[Eviction | None, str]:
     relief, plan = outcome.relief, Preemption.of(outcome)
     if plan is not None:
         return Eviction(plan.node, tuple(_name(each) for each in plan.victims), plan.violations), ""
-    if relief is None or relief.code is Code.SUCCESS:
+    if relief is None or (relief.code is Code.SUCCESS and EarmarkPreemption.of(outcome) is None):
         return None, ""
     return None, relief.message
 

@@ -16,7 +16,7 @@ from fairway.controllers.kinds import Namespace
 from fairway.controllers.machines.machine_objects import NO_MACHINE, MachineObjects
 from fairway.controllers.machines.machine_options import EXTENDED_POINTS
 from fairway.engine import cycle
-from fairway.engine.ledger import Ledger, LedgerColumns
+from fairway.engine.ledger import Earmark, Ledger, LedgerColumns
 from fairway.engine.outcome import Outcome
 from fairway.engine.profile import ProfileSpec, build_profile
 from fairway.engine.workload import HostKey, ResourceList, WorkloadKey
@@ -166,6 +166,11 @@ class ObservedRoom:
     def target_rejection(self, namespace: str, name: str, host: HostKey, /) -> str | None:
         return self._state.target_rejection(namespace, name, host)
 
+    def preemptable(self, info: PodInfo, host: HostKey, /) -> list[Earmark]:
+        meta = info.pod.metadata
+        by = WorkloadKey(meta.namespace, meta.name, meta.uid)
+        return self._state.preemptable(host, by=by, priority=info.priority)
+
     def assume(self, _key: WorkloadKey, _host: HostKey, _amounts: ResourceList, /) -> str | None:
         return NOT_BOOKED
 
@@ -226,6 +231,7 @@ def _without_commit(spec: ProfileSpec, settings: MachineSettings) -> ProfileSpec
     for point, more in EXTENDED_POINTS.items():
         own = points.get(point, ())
         if point not in _COMMITTING and all(each.plugin != name for each in own):
-            points[point] = (*own, *more)
+            # Taking earmarked room evicts no pod.
+            points[point] = (*more, *own) if point == "PostFilter" else (*own, *more)
     args = {**spec.args, name: settings.plugin}
     return replace(spec, points=points, args=args)
