@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from fairway.whatif.simulation.machines.neonvm import Step
 
 pytestmark = [pytest.mark.embedded, pytest.mark.usefixtures("no_error_logs")]
 
-ON_N2 = {"nodeSelector": {"kubernetes.io/hostname": "n2"}}
+ON_N2: dict[str, Any] = {"nodeSelector": {"kubernetes.io/hostname": "n2"}}
 
 
 @asynccontextmanager
