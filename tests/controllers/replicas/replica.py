@@ -109,5 +109,8 @@ def main() -> None:
         return await talker.request(send, transport, method, path, **options)
 
     sys.argv = ["fairway", "run", "--identity", name, *arguments]
-    with patch("fairway.cli.run.command.Timing", lambda: TIMING), patch.object(Transport, "request", request):
+    with (
+        patch.object(Timing, "of_lease", lambda _seconds: TIMING),
+        patch.object(Transport, "request", request),
+    ):
         cli.main()
