@@ -99,7 +99,7 @@ def test_n7_earmark_is_preempted_only_by_a_higher_priority_and_if_the_policy_say
     world = freed_but_not_consumed(MachinePolicy(watermark=1000, preempt_earmarks=allowed))
     earmark = next(each for each in world.account(N1).earmarks.values() if each.freed)
     taken = allowed and priority > 0
-    found = world.state.preemptable(N1, by=key("new"), priority=priority)
+    found = world.state.preemptible(N1, by=key("new"), priority=priority)
     assert [each.id for each in found] == [earmark.id] * taken
     world.state.nominated = lambda host: {key("new"): cu(2)} if host == N1 else {}
     world.send(events.EarmarksPreempted(host=N1, earmarks=(earmark.id,), by=key("new"), priority=priority))

@@ -236,7 +236,7 @@ class MachineState:
                 self.migrations.note_source_gone(turn, migration)
             self.migrations.advance(turn, migration.id)
 
-    def preemptable(self, host: HostKey, *, by: WorkloadKey, priority: int) -> list[Earmark]:
+    def preemptible(self, host: HostKey, *, by: WorkloadKey, priority: int) -> list[Earmark]:
         """Return the earmarks on a node whose room a workload may take: all that they serve has a lower priority."""
         account = self.ledger.account(host)
         if account is None or not self.policy.preempt_earmarks:
@@ -260,7 +260,7 @@ class MachineState:
     def _preempt(self, turn: Turn, event: events.EarmarksPreempted) -> None:
         """Close earmarks for a workload that is nominated to their node. A migration that has lost the room of its
         target is cancelled; machines that wait are planned for again."""
-        found = self.preemptable(event.host, by=event.by, priority=event.priority)
+        found = self.preemptible(event.host, by=event.by, priority=event.priority)
         known = {each.id: each for each in found}
         for id_ in event.earmarks:
             earmark = turn.account(event.host).earmarks.get(id_)

@@ -88,7 +88,7 @@ class FakeRoom:
     def target_rejection(self, _namespace: str, name: str, host: HostKey, /) -> str | None:
         return "source node" if self.targets.get(name) == host.name else None
 
-    def preemptable(self, info: PodInfo, host: HostKey, /) -> list[Earmark]:
+    def preemptible(self, info: PodInfo, host: HostKey, /) -> list[Earmark]:
         account = self.ledger.account(host)
         if account is None or info.pod.metadata.name not in self.preempting:
             return []

@@ -449,8 +449,8 @@ class VirtualMachines:
     def target_rejection(self, namespace: str, name: str, host: HostKey, /) -> str | None:
         return self.state.target_rejection(namespace, name, host)
 
-    def preemptable(self, info: PodInfo, host: HostKey, /) -> list[Earmark]:
-        return self.state.preemptable(host, by=key_of(info.pod), priority=info.priority)
+    def preemptible(self, info: PodInfo, host: HostKey, /) -> list[Earmark]:
+        return self.state.preemptible(host, by=key_of(info.pod), priority=info.priority)
 
     def take_room(self, pod: Pod, plan: EarmarkPreemption) -> None:
         """Close earmarks for a pod that is nominated to their node, and try the pod again."""

@@ -99,7 +99,7 @@ class MachineRoom(Protocol):
     def target_rejection(self, namespace: str, name: str, host: HostKey, /) -> str | None:
         """Return why the target pod of a migration must not be bound to a node; None for other pods and nodes."""
 
-    def preemptable(self, info: PodInfo, host: HostKey, /) -> Sequence[Earmark]:
+    def preemptible(self, info: PodInfo, host: HostKey, /) -> Sequence[Earmark]:
         """Return the earmarks on a node whose room a pod may take."""
 
     def assume(self, key: WorkloadKey, host: HostKey, amounts: ResourceList, /) -> str | None:
@@ -315,7 +315,7 @@ class VirtualMachineAutoscaling(Timeless):
             {each: left.get(each, 0) + own.get(each, 0) for each in self._resources},
         )
         taken: list[Earmark] = []
-        found = self._room.preemptable(info, account.host)
+        found = self._room.preemptible(info, account.host)
         for earmark in sorted(found, key=lambda each: (-each.amounts.get(CPU, 0), each.id)):
             if _covers(room, asked):
                 break

@@ -166,10 +166,10 @@ class ObservedRoom:
     def target_rejection(self, namespace: str, name: str, host: HostKey, /) -> str | None:
         return self._state.target_rejection(namespace, name, host)
 
-    def preemptable(self, info: PodInfo, host: HostKey, /) -> list[Earmark]:
+    def preemptible(self, info: PodInfo, host: HostKey, /) -> list[Earmark]:
         meta = info.pod.metadata
         by = WorkloadKey(meta.namespace, meta.name, meta.uid)
-        return self._state.preemptable(host, by=by, priority=info.priority)
+        return self._state.preemptible(host, by=by, priority=info.priority)
 
     def assume(self, _key: WorkloadKey, _host: HostKey, _amounts: ResourceList, /) -> str | None:
         return NOT_BOOKED
