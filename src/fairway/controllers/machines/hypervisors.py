@@ -63,7 +63,7 @@ Hypervisors = Mapping[str, Hypervisor]
 def watch_hypervisors(
     informers: InformerFactory, kinds: frozenset[str] | None, *, changed: Callable[[], None]
 ) -> dict[str, OptionalKinds]:
-    """Watch the kinds of machines, as long as the hub serves them if ``kinds`` is None. ``changed`` is called when a
+    """Watch ``kinds`` of machines; without ``kinds``, those that the hub serves. ``changed`` is called when a
     hypervisor begins or ends to be served."""
     return {
         kind: OptionalKinds(

@@ -133,7 +133,7 @@ class MachineObjects:
         return None
 
     def machine_of_pod(self, pod: Pod) -> VirtualMachine | None:
-        """Return the VirtualMachine of a pod; None if there is none."""
+        """Return the VirtualMachine that owns a pod, or None for other pods."""
         name = self.machine_name(pod)
         vm = None if name is None or name[0] != VIRTUAL_MACHINE else self.machines.get(name[1:])
         if vm is None:
