@@ -12,13 +12,14 @@ from cli.machines import cluster
 from fairway.api.node import Node
 from fairway.cli.machines.explain import BAD_NAME, NOT_OURS
 from fairway.cli.machines.migrations import NONE
-from fairway.cli.machines.objects import NO_NODES
+from fairway.cli.machines.objects import NO_NODES, NO_NODES_ON_HUB
 from fairway.cli.machines.tables import copied
 from fairway.cli.machines.top import HIDDEN, WATCH_AS_TABLE, WATCH_HUB, TopView, screen
 from fairway.cli.main import run
 from fairway.machines.migration import Phase
 from fairway.machines.migration_story import story_of
 from fairway.machines.settings import MachineSettings
+from fairway.testing.hub import HubAddress
 
 Capture = pytest.CaptureFixture[str]
 
@@ -137,6 +138,11 @@ def test_input_without_nodes_is_refused(tmp_path: Path, capsys: Capture) -> None
     path.write_text(cluster.written(cluster.pod("x")))
     assert run(["machines", "top", "-f", str(path)]) == 2
     assert NO_NODES in capsys.readouterr().err
+
+
+def test_hub_without_nodes_is_refused(fairway_hub: HubAddress, capsys: Capture) -> None:
+    assert run(["machines", "top", "--kubeconfig", str(fairway_hub.kubeconfig)]) == 2
+    assert NO_NODES_ON_HUB.format(server=fairway_hub.url) in capsys.readouterr().err
 
 
 def test_objects_of_other_kinds_are_reported_on_request(tmp_path: Path, capsys: Capture) -> None:

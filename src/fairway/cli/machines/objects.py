@@ -39,7 +39,9 @@ STORIES: Final[tuple[Resource[Any], ...]] = (*MACHINES, CORE_EVENTS)
 """Objects that describe migrations, present and past."""
 
 NO_NODES: Final = "no Node in the input; name a file with nodes with -f"
-NO_NODES_ON_HUB: Final = "hub {server} has no Node"
+NO_NODES_ON_HUB: Final = (
+    "hub {server} has no Node; choose a cluster with --context, or run `fairway up --nodes 2`"
+)
 BAD_OBJECT: Final = "cannot decode: {reason}"
 NOT_READ: Final = "fairway: {kind}s cannot be listed, and are ignored: {reason}"
 
