@@ -24,7 +24,7 @@ OWN, UPGRADE, UNINSTALL = "A hub without OCM", "Upgrade", "Uninstall"
 BESIDE, INSTEAD, BACK = (
     "A hub that runs OCM: first beside its placement controller",
     "A hub that runs OCM: then instead",
-    "And back",
+    "Return to OCM's placement controller",
 )
 EVERYTHING = "crds,clusterroles,clusterrolebindings,namespaces"
 
