@@ -47,7 +47,7 @@ def test_trace_points_are_score_times_weight() -> None:
 def test_trace_of_unselected_host_counts_better_hosts() -> None:
     found = traced(PROFILE, wanted=2).host("a")
     assert (found.selected, found.rank, found.total, found.rejected_by) == (False, 3, 2, "")
-    assert found.reason == "passed every filter, but 2 better hosts fill the 2 wanted"
+    assert found.reason == "passed every filter, but 2 hosts ranked higher, and 2 are wanted"
 
 
 def test_trace_ranks_continue_below_selected_hosts() -> None:

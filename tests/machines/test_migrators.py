@@ -212,7 +212,7 @@ def test_neonvm_objects_tell_how_far_a_migration_is(
 
 def test_neonvm_migration_of_a_deleted_machine_has_failed() -> None:
     seen = neon(phase="Running", target=pod("target", "n2")).observe(MIGRATION)
-    assert (seen.stage, seen.message) == (Stage.FAILED, "VirtualMachine ns/vm-b is gone")
+    assert (seen.stage, seen.message) == (Stage.FAILED, "VirtualMachine ns/vm-b no longer exists")
 
 
 def test_neonvm_machine_that_names_the_target_has_switched_even_without_the_object() -> None:

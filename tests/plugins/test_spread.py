@@ -192,7 +192,7 @@ def test_cluster_passed_over_by_a_soft_constraint_names_the_constraint() -> None
     found = look(*fleet("a1:eu a2:eu b1:us c1"), spec=spread(over("region", SOFT), wanted=2))
     assert found.outcome.selected == ["a1", "b1"]
     assert trace(found, "a2").reason == PASSED_OVER.format(kind="label", key="region", value="eu", most=1)
-    assert trace(found, "c1").reason == "passed every filter, but 2 better hosts fill the 2 wanted"
+    assert trace(found, "c1").reason == "passed every filter, but 2 hosts ranked higher, and 2 are wanted"
     assert [reason.partition(" with")[0] for _, reason, _ in found.outcome.reasons()] == [
         "Rank 1 of 4",
         "Rank 3 of 4",
@@ -246,7 +246,7 @@ def test_every_cluster_skipped_by_spread_has_a_true_reason(
 def test_soft_spread_constraint_is_not_named_for_unselected_cluster() -> None:
     found = look(*fleet("a1:eu a2:eu b1:us"), spec=spread(over("region", SOFT), wanted=1))
     assert found.outcome.selected == ["a1"]
-    assert trace(found, "a2").reason == "passed every filter, but 1 better host fills the 1 wanted"
+    assert trace(found, "a2").reason == "passed every filter, but 1 host ranked higher, and 1 is wanted"
 
 
 regions = st.lists(st.sampled_from(["eu", "us", "ap", ""]), max_size=9)

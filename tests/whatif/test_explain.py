@@ -69,7 +69,7 @@ def test_explanation_lists_selected_ranked_and_rejected_clusters() -> None:
     assert (part.plugin, part.score, part.weight, part.points) == ("AddOn/default/cpu", 90, 2, 180)
     (passed,) = found.passed_over
     assert (passed.host, passed.rank, passed.total) == ("fair", 3, 20)
-    assert passed.reason == "passed every filter, but 2 better hosts fill the 2 wanted"
+    assert passed.reason == "passed every filter, but 2 hosts ranked higher, and 2 are wanted"
     assert found.rejected == (
         Rejection(
             "ClusterSets", "is in none of the sets this namespace may use (default)", ("outsider", "stranger")

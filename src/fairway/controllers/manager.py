@@ -139,7 +139,7 @@ class Manager:
                 for lease, members in groups.items():
                     tasks.create_task(self._lead(lease, members))
                 if PLACEMENT in self.controllers and not (self.settings.shadow or self.settings.beside_ocm):
-                    tasks.create_task(self._mind_ocm())
+                    tasks.create_task(self._watch_for_ocm())
         except* OcmControllerRunning as group:
             raise _first(group) from None
 
@@ -201,7 +201,7 @@ class Manager:
             self.leading[lease] = False
             self.meters.leader(lease=lease, leading=False)
 
-    async def _mind_ocm(self) -> None:
+    async def _watch_for_ocm(self) -> None:
         while True:
             await asyncio.sleep(OCM_SECONDS)
             await refuse_ocm(self._client, clock=self._clock, namespace=self.settings.ocm_namespace)

@@ -194,7 +194,7 @@ class SchedulingLoop:
             case Nominate():
                 self._on_nominated(instruction)
             case ReadBack(key, token):
-                self._start((key, token), self._find_out(key, token), group)
+                self._start((key, token), self._resolve_bind(key, token), group)
             case RunPreBind() | RunBind() | RunPostBind():
                 step = (instruction.key, instruction.token)
                 self._start(step, self._call(instruction, leadership), group)
@@ -219,7 +219,7 @@ class SchedulingLoop:
                 return
         self._changed(self._scheduler.finished(run.key, run.token, result, now=self._now()))
 
-    async def _find_out(self, key: WorkloadKey, token: int) -> None:
+    async def _resolve_bind(self, key: WorkloadKey, token: int) -> None:
         failures = 0
         while True:
             try:

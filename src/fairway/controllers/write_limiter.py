@@ -103,7 +103,7 @@ class WriteLimiter:
             yield
         finally:
             self._deciding -= holds
-            self._pass_on()
+            self._release_slot()
 
     def hurry(self, owner: Owner) -> None:
         """A placement is to be decided again: raise Superseded in the waiter of its write if that is droppable;
@@ -127,13 +127,13 @@ class WriteLimiter:
             raise
         except BaseException:
             if waiter.turn.done() and not waiter.turn.cancelled():
-                self._pass_on()  # this waiter was chosen, and will not use its slot
+                self._release_slot()  # this waiter was chosen, and will not use its slot
             raise
         finally:
             if owner is not None and self._waiting.get(owner) is waiter:
                 del self._waiting[owner]
 
-    def _pass_on(self) -> None:
+    def _release_slot(self) -> None:
         self._free += 1
         self._fill()
 

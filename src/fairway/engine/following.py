@@ -17,7 +17,7 @@ from fairway.fleet.instant import Micros
 from fairway.fleet.journal import Journal
 from fairway.fleet.snapshot import Snapshot
 
-GONE = Status(code=Code.UNRESOLVABLE, reasons=("is gone",))
+GONE = Status(code=Code.UNRESOLVABLE, reasons=("was deleted",))
 
 _PASSING = (Code.SUCCESS, Code.SKIP)
 

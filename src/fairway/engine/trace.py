@@ -14,7 +14,7 @@ from fairway.engine.outcome import Outcome
 from fairway.engine.points import Remarks
 from fairway.engine.status import Status
 
-NOT_CHOSEN = "passed every filter, but {better} better {hosts} the {wanted} wanted"
+NOT_CHOSEN = "passed every filter, but {better} {hosts} ranked higher, and {wanted} {are} wanted"
 LEFT_OUT = "passed every filter, but was not chosen"
 NONE_WANTED = "passed every filter, but the workload wants 0 hosts"
 
@@ -138,8 +138,8 @@ class Trace:
             better = sum(ranks[chosen] < rank for chosen in self._selected)
         if wanted is None or better < wanted:
             return LEFT_OUT
-        hosts = "host fills" if better == 1 else "hosts fill"
-        return NOT_CHOSEN.format(better=better, hosts=hosts, wanted=wanted)
+        hosts, are = "host" if better == 1 else "hosts", "is" if wanted == 1 else "are"
+        return NOT_CHOSEN.format(better=better, hosts=hosts, wanted=wanted, are=are)
 
     def _rejected(self, row: int) -> HostTrace:
         status = self.verdict(row)

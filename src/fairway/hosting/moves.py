@@ -1,7 +1,7 @@
 """Moves of hosted clusters between hosts: a plan for a person to approve. Nothing is written.
 
-``drain`` plans where everything goes that one host carries. ``rebalance`` finds the fewest moves after which no host
-violates a policy. Both place each hosted cluster with the profile ``hosting``, on a copy of the state, so that its
+``drain`` plans where the hosted clusters of one host would move. ``rebalance`` finds the fewest moves after which no
+host violates a policy. Both place each hosted cluster with the profile ``hosting``, on a copy of the state, so that its
 constraints, the policy and all earlier moves count.
 """
 
@@ -135,7 +135,7 @@ def _of_host(state: HostingState, name: str) -> Iterator[Violation]:
 def drain(
     state: HostingState, requests: Iterable[HostedClusterRequest], host: HostKey, *, now: Micros
 ) -> MovePlan:
-    """Plan where everything goes that a host carries, the largest first.
+    """Plan where the hosted clusters of a host would move, the largest first.
 
     The room that a policy keeps for the failure of a host is used; what then has no spare host is in ``after``.
     """

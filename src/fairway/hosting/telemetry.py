@@ -42,7 +42,7 @@ UNDATED: Final = (
     "{resource} has no validUntil, and the hypershift add-on is not available to vouch for it, so that its load is "
     "unknown"
 )
-NEGATIVE: Final = "{resource}/{score} is {value}, which is no number of hosted clusters"
+NEGATIVE: Final = "{resource}/{score} is {value}, which is not a number of hosted clusters"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -77,7 +77,7 @@ async def _remove_works(cluster: Client, server: str) -> AsyncIterator[str]:
         if record.spec.hubHash == mine:
             work = record.spec.manifestWorkName
             if await _evict(reconciler, record):
-                yield REMOVED.format(what=f"what ManifestWork {work} had applied")
+                yield REMOVED.format(what=f"the objects of ManifestWork {work}")
             else:
                 yield LEFT_BEHIND.format(work=work, seconds=EVICT_SECONDS)
 

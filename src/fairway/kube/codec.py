@@ -18,9 +18,9 @@ from fairway.api.salvage import SalvageError, salvage
 from fairway.kube.errors import KubeError, TransportError, UnreadableError, error_of
 from fairway.kube.resource import Key, T, key_of
 
-NOT_JSON: Final = "the watch sent what is not JSON: {why}"
+NOT_JSON: Final = "the watch sent invalid JSON: {why}"
 NOT_A_LIST: Final = "the answer is not a list: {why}"
-NO_ITEMS: Final = "its items are no JSON array"
+NO_ITEMS: Final = "its items are not a JSON array"
 UNKNOWN_EVENT: Final = "the watch sent an event of the unknown type {type!r}"
 LINE_TOO_LONG: Final = "a line of the watch is longer than {limit:,} bytes"
 

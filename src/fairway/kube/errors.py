@@ -20,7 +20,7 @@ NAMESPACE_TERMINATING: Final = "NamespaceTerminating"
 
 NO_WORDS: Final = "the server gave no reason"
 REDIRECTED: Final = (
-    "the server answers with a redirection, which is not followed, for the credentials would go with it"
+    "the server redirects, which the client does not follow, because it would send the credentials along"
 )
 
 

@@ -28,9 +28,9 @@ from fairway.machines.permits import Permits, Turn
 from fairway.machines.policy import MachinePolicy
 
 SAME_HOST = "the target pod was bound to the node that the machine leaves"
-TARGET_LOST = "the target pod is gone"
-TARGET_HOST_LOST = "node {host} of the target pod is gone"
-SOURCE_LOST = "the source pod is gone before the copy was complete"
+TARGET_LOST = "the target pod was deleted"
+TARGET_HOST_LOST = "node {host} of the target pod was deleted"
+SOURCE_LOST = "the source pod was deleted before the copy was complete"
 NOT_BOUND = "the target pod was not bound in time"
 NOT_COPIED = "the copy was not complete in time"
 COPY_FAILED = "the migration failed: {message}"

@@ -47,7 +47,7 @@ MOVED_AT: Final = "fairway.dev/moved-at"
 """Annotation of a VirtualMachine: when its last migration ended, as RFC 3339."""
 MANAGER: Final = "fairway"
 
-VM_GONE: Final = "VirtualMachine {namespace}/{name} is gone"
+VM_GONE: Final = "VirtualMachine {namespace}/{name} no longer exists"
 COMPLETED: Final = "completed"
 """What the hypervisor reports when the copy is complete."""
 

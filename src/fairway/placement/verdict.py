@@ -20,7 +20,7 @@ from fairway.plugins.placement_workload import PlacementWorkload
 
 LABEL_LENGTH = 63
 NAME_TOO_LONG = (
-    "placement name {name} has {length} characters: decisions bear it as a label, which holds 63; "
+    "placement name {name} has {length} characters: its decisions have the name as a label, at most 63 long; "
     "give the placement a shorter name"
 )
 

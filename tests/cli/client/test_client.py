@@ -270,7 +270,7 @@ def test_server_that_is_no_kubernetes_api_is_reported(tmp_path: Path, capsys: Ca
         ),
         (
             error_of(code=302, request="GET /api"),
-            "hub H refused the request: the server answers with a redirection",
+            "hub H refused the request: the server redirects",
         ),
         (
             error_of(

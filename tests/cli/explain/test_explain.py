@@ -46,7 +46,7 @@ What would make it win
 RANKED_LOWER = """
 Why not apps-sin
   rank 3 with 9 points: AddOn/resource-usage-score/cpuAvailable 9 × 1 = 9
-  passed every filter, but 2 better hosts fill the 2 wanted
+  passed every filter, but 2 hosts ranked higher, and 2 are wanted
   3 points behind apps-fra, the last one selected:
     PRIORITIZER                              apps-sin   apps-fra     DIFFERENCE
     AddOn/resource-usage-score/cpuAvailable  9 × 1 = 9  12 × 1 = 12          -3

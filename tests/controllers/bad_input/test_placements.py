@@ -238,7 +238,7 @@ async def test_placement_name_too_long_for_a_label_is_reported(fleet: HubFleet) 
     assert fleet.condition(name) == (
         "False",
         "NotAllDecisionsScheduled",
-        f"placement name {name} has 64 characters: decisions bear it as a label, which holds 63; "
+        f"placement name {name} has 64 characters: its decisions have the name as a label, at most 63 long; "
         "give the placement a shorter name",
     )
     fits = "n" * 63

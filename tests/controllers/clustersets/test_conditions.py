@@ -7,7 +7,7 @@ from fairway.api import Condition, LabelSelector, LabelSelectorRequirement
 from fairway.api.clusterset import ManagedClusterSelector
 from fairway.clusters.hostset import host_set
 from fairway.controllers.clustersets.conditions import EMPTY, broken_condition, empty_condition, fault
-from fairway.controllers.clustersets.defaults import AUTO_UPDATE, SELECTORS, astray
+from fairway.controllers.clustersets.defaults import AUTO_UPDATE, SELECTORS, needs_reset
 from fairway.controllers.fenced_writer import LONGEST_MESSAGE, truncate, with_condition
 from fairway.testing.builders import cluster_set, requirement, selector
 
@@ -76,11 +76,11 @@ def test_duplicate_conditions_are_merged() -> None:
 def test_changed_default_selectors_are_restored() -> None:
     for name, right in SELECTORS.items():
         each = cluster_set(name, selector=right.labelSelector, kind=right.selectorType)
-        assert not astray(each)
-    assert not astray(cluster_set("default")), "no type is the exclusive label"
-    assert astray(cluster_set("global"))
-    assert astray(cluster_set("default", selector=selector(), kind="ExclusiveClusterSetLabel"))
-    assert not astray(cluster_set("mine"))
+        assert not needs_reset(each)
+    assert not needs_reset(cluster_set("default")), "no type is the exclusive label"
+    assert needs_reset(cluster_set("global"))
+    assert needs_reset(cluster_set("default", selector=selector(), kind="ExclusiveClusterSetLabel"))
+    assert not needs_reset(cluster_set("mine"))
 
 
 def test_only_the_annotation_value_false_keeps_a_selector() -> None:
@@ -89,5 +89,5 @@ def test_only_the_annotation_value_false_keeps_a_selector() -> None:
         annotated = type(edited)(
             metadata=type(edited.metadata)(name="global", annotations={AUTO_UPDATE: value}), spec=edited.spec
         )
-        assert astray(annotated) is put_back
+        assert needs_reset(annotated) is put_back
     assert SELECTORS["default"] == ManagedClusterSelector(selectorType="ExclusiveClusterSetLabel")

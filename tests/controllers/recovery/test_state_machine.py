@@ -173,7 +173,7 @@ def test_failures_spread_over_time_are_not_suspicious() -> None:
     told.hear("a", -50)
     told.after(601).hear("b", -50)
     assert not told.machine.suspicious
-    assert told.machine.together() == 1
+    assert told.machine.most_low_at_once() == 1
 
 
 def test_single_failure_is_never_suspicious() -> None:
@@ -190,9 +190,9 @@ def test_earlier_tainted_clusters_do_not_count_as_simultaneous() -> None:
     for name in "cdefg":
         told.see(name)
         told.hear(name, 100)
-    assert told.machine.together() == 0
+    assert told.machine.most_low_at_once() == 0
     told.hear("c", -50)
-    assert told.machine.together() == 1
+    assert told.machine.most_low_at_once() == 1
 
 
 def test_watch_gap_restarts_all_dwell_times() -> None:

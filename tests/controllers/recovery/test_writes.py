@@ -138,7 +138,7 @@ async def test_recovery_writes_nothing_after_the_term(hub: HubUnderTest, fleet: 
         with pytest.raises(Lost):
             await recovery.reconcile(("", fleet.name("a")), Over())
         assert await here.tainted() == []
-        assert not recovery.machine.uncertain(fleet.name("a"))
+        assert not recovery.machine.is_taint_uncertain(fleet.name("a"))
         await here.publish("a", WELL)
 
 

@@ -50,7 +50,7 @@ class ProviderSimulation:
 
     def __post_init__(self) -> None:
         self.tracker = StalenessTracker(self.policy)
-        self.tracker.blinded(0.0)
+        self.tracker.record_watch_gap(0.0)
 
     @property
     def wall(self) -> datetime:
@@ -93,7 +93,7 @@ class ProviderSimulation:
             assert original is not None
             assert original.valid_until is not None
             late = (self.wall - original.valid_until).total_seconds()
-            self.tracker.overtaken(KEY, now=self.now, silent_for=late)
+            self.tracker.record_return(KEY, now=self.now, silent_for=late)
             self._write({"conditions": silence_marker.without_mark(self.score)}, annotations={})
 
     def _write(self, status: dict[str, Any], *, annotations: dict[str, str]) -> None:

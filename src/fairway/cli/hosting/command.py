@@ -233,7 +233,7 @@ def place(output: OutputFormat, now: datetime | None, **inputs: Any) -> int:
 
 
 @hosting.command(
-    short_help="Plan where everything goes that a host carries.",
+    short_help="Plan where the hosted clusters of a host would move.",
     epilog="""\b
 Examples:
   fairway hosting drain host-1
@@ -249,7 +249,7 @@ Nothing is written. Exit status: 0 everything fits elsewhere, 1 it does not, 2 b
 @output_option
 @input_options
 def drain(host: str, output: OutputFormat, now: datetime | None, **inputs: Any) -> int:
-    """Plan where everything goes that HOST carries, and whether it fits."""
+    """Plan where the hosted clusters of HOST would move, and whether they fit."""
     from fairway.hosting import drain as plan_drain
 
     loaded = _load(now, **inputs)

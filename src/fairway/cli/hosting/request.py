@@ -82,7 +82,8 @@ Examples:
     type=click.FloatRange(0, min_open=True),
     default=60.0,
     show_default=True,
-    help="Seconds to wait.",
+    metavar="SECONDS",
+    help="Fail if --wait takes longer than this.",
 )
 @hub_options
 def delete(request: str, wait: bool, timeout: float, hub: HubChoice) -> int:

@@ -60,7 +60,7 @@ became unnecessary before their cutover.
 )
 @output_option
 def simulate(nodes: int, count: int, minutes: int, seed: int, svg: Path | None, output: OutputFormat) -> int:
-    """Play the same growth of virtual machines under several policies, on a virtual clock.
+    """Replay the same growth of virtual machines under several policies, on a virtual clock.
 
     The same options always give the same answer.
     """

@@ -83,8 +83,8 @@ def permit_options(command: _Command) -> _Command:
             type=address,
             default=OFF,
             metavar="HOST:PORT",
-            help="Grant growth to the agents of virtual machines over TLS, with the certificate of --tls-cert; the "
-            f"controller machines answers them.  [default: {OFF}]",
+            help="Serve permits to the agents of virtual machines over TLS, with the certificate of --tls-cert; "
+            f"requires the controller machines.  [default: {OFF}]",
         ),
     ):
         wrapped = option(wrapped)

@@ -83,7 +83,7 @@ class AcceptanceController(Reconciler):
         self._namespaces.subscribe(self._namespaces_changed)
         for resource in _PERMISSIONS:
             self._permissions[resource] = informers.of(resource)
-            self._permissions[resource].subscribe(self._heard_of(resource))
+            self._permissions[resource].subscribe(self._permission_handler(resource))
         requests = informers.of(SIGNING_REQUESTS)
         self._renewals = RenewalApprover(
             self.client, requests=requests, clusters=self._clusters, writes=self._writer
@@ -132,7 +132,7 @@ class AcceptanceController(Reconciler):
             if self._clusters.get(name) is not None or self._ending(name):
                 self.queue.add(("", name))
 
-    def _heard_of(self, resource: Resource[Any]) -> Callable[[Batch[Any]], None]:
+    def _permission_handler(self, resource: Resource[Any]) -> Callable[[Batch[Any]], None]:
         def changed(batch: Batch[Any]) -> None:
             for change in batch.changes:
                 seen: Permission = change.new if isinstance(change, Updated) else change.object
@@ -180,13 +180,13 @@ class AcceptanceController(Reconciler):
 
     async def _forget(self, name: str, leadership: Leadership) -> None:
         """Delete the cluster's objects, also on a hub without a garbage collector."""
-        left = list(self._left_of(name))
+        left = list(self._permissions_of(name))
         if not left:
             return
         try:
             await self.client.get(MANAGED_CLUSTERS, name)
         except NotFound:
-            await self._take_away(left, leadership)
+            await self._delete_permissions(left, leadership)
         # Otherwise the cluster's permissions were observed before the cluster.
 
     def _ending(self, name: str) -> bool:
@@ -205,15 +205,15 @@ class AcceptanceController(Reconciler):
             self.queue.add_after(("", name), delay=AGAIN_SECONDS)
 
     async def _deny(self, cluster: ManagedCluster, leadership: Leadership) -> None:
-        await self._take_away(list(self._left_of(cluster.metadata.name)), leadership)
+        await self._delete_permissions(list(self._permissions_of(cluster.metadata.name)), leadership)
         if find_condition(cluster.status.conditions or (), CONDITION_ACCEPTED) is not None:
             # A cluster that was never accepted was never denied: it waits.
-            await self._say(cluster, conditions.DENIED, leadership)
+            await self._write_condition(cluster, conditions.DENIED, leadership)
 
     async def _accept(self, cluster: ManagedCluster, leadership: Leadership) -> None:
         refused = self._refusal(cluster.metadata.name)
         if refused is not None:
-            await self._say(cluster, refused, leadership)
+            await self._write_condition(cluster, refused, leadership)
             return
         try:
             complete = await self._provide(cluster, leadership)
@@ -221,10 +221,10 @@ class AcceptanceController(Reconciler):
             key = ("", cluster.metadata.name)
             if self.queue.retries(key) >= PATIENCE and not isinstance(error, Conflict):
                 failed = conditions.refused(conditions.FAILED, truncate(str(error)))
-                await self._say(cluster, failed, leadership)
+                await self._write_condition(cluster, failed, leadership)
             raise
         if complete:
-            await self._say(cluster, conditions.GRANTED, leadership)
+            await self._write_condition(cluster, conditions.GRANTED, leadership)
 
     def _refusal(self, name: str) -> Condition | None:
         """Why the cluster is refused: its name, or a namespace that belongs to another owner or is being deleted."""
@@ -277,7 +277,9 @@ class AcceptanceController(Reconciler):
             await self._writer.delete(grant.resource, seen.metadata, leadership=leadership)
         await self._writer.apply(grant.resource, grant.body(), leadership=leadership)
 
-    async def _take_away(self, left: list[tuple[Resource[Any], Permission]], leadership: Leadership) -> None:
+    async def _delete_permissions(
+        self, left: list[tuple[Resource[Any], Permission]], leadership: Leadership
+    ) -> None:
         if not left:
             return
         async with leadership.batch():
@@ -287,7 +289,7 @@ class AcceptanceController(Reconciler):
                 except NotFound:
                     continue
 
-    def _left_of(self, name: str) -> Iterator[tuple[Resource[Any], Permission]]:
+    def _permissions_of(self, name: str) -> Iterator[tuple[Resource[Any], Permission]]:
         """The cluster's objects that are not being deleted."""
         full = f"{cluster_names.PREFIX}{name}"
         at: Mapping[Resource[Any], tuple[Key, ...]] = {
@@ -314,7 +316,9 @@ class AcceptanceController(Reconciler):
         found: Permission | None = self._permissions[grant.resource].store.get((meta.namespace, meta.name))
         return found
 
-    async def _say(self, cluster: ManagedCluster, condition: Condition, leadership: Leadership) -> None:
+    async def _write_condition(
+        self, cluster: ManagedCluster, condition: Condition, leadership: Leadership
+    ) -> None:
         before = cluster.status.conditions
         wanted = with_condition(before, condition, clock=self.clock)
         if wanted != before:

@@ -14,7 +14,7 @@ from fairway.controllers.addons import ocm_detection
 from fairway.controllers.addons.configs import DEPLOYMENTS, TEMPLATES
 from fairway.controllers.addons.csr_approval import AddOnApprover
 from fairway.controllers.addons.deployment import Deployer
-from fairway.controllers.addons.index import AddOnIndex, add_on_of, placement_of, touched
+from fairway.controllers.addons.index import AddOnIndex, add_on_of, old_and_new, placement_of
 from fairway.controllers.addons.installation import Installer
 from fairway.controllers.addons.labels import Labeller
 from fairway.controllers.addons.names import ADD_ON_LABEL
@@ -69,7 +69,7 @@ class AddOnController(Reconciler):
         super().__init__(client, meters=meters, clock=clock)
         self._ocm_namespace = ocm_namespace
         self._writer = FencedWriter(client, meters=meters, controller=self.name)
-        self._aside = False
+        self._paused = False
 
     def watch(self, informers: InformerFactory) -> None:
         # First, so that later subscribers find the indexes up to date.
@@ -104,9 +104,9 @@ class AddOnController(Reconciler):
 
     async def reconcile(self, key: Key, leadership: Leadership) -> None:
         if key[0] == OCM:
-            self._look_for_ocm()
+            self._check_for_ocm()
             return
-        if self._ocm_lasts() > 0:
+        if self._ocm_lease_remaining() > 0:
             self.queue.add((OCM, ""))
             return
         match key:
@@ -136,25 +136,25 @@ class AddOnController(Reconciler):
                 raise  # another object is missing
             log.debug(GONE, cluster, name)
 
-    def _look_for_ocm(self) -> None:
+    def _check_for_ocm(self) -> None:
         """Requeue all keys once the addon-manager's lease has expired."""
-        lasts = self._ocm_lasts()
+        lasts = self._ocm_lease_remaining()
         if lasts > 0:
-            if not self._aside:
+            if not self._paused:
                 lease = self._ocm_lease()
                 assert lease is not None
                 log.warning(
                     ocm_detection.RUNS, lease.spec.holderIdentity, self._ocm_namespace, ocm_detection.LEASE
                 )
-            self._aside = True
+            self._paused = True
             self.queue.add_after((OCM, ""), delay=lasts)
-        elif self._aside:
-            self._aside = False
+        elif self._paused:
+            self._paused = False
             log.warning(ocm_detection.GONE)
             for key in self.keys():
                 self.queue.add(key)
 
-    def _ocm_lasts(self) -> float:
+    def _ocm_lease_remaining(self) -> float:
         return ocm_detection.remaining(self._ocm_lease(), self.clock.wall())
 
     def _ocm_lease(self) -> Lease | None:
@@ -163,13 +163,13 @@ class AddOnController(Reconciler):
     # From changed objects to keys
 
     def _offers_changed(self, batch: Batch[Any]) -> None:
-        for name in {each.metadata.name for each in touched(batch)}:
+        for name in {each.metadata.name for each in old_and_new(batch)}:
             self.queue.add((OFFER, name))
             for add_on in self._index.add_ons_named(name):
                 self.queue.add((add_on.metadata.namespace, name))
 
     def _add_ons_changed(self, batch: Batch[Any]) -> None:
-        for key in {(each.metadata.namespace, each.metadata.name) for each in touched(batch)}:
+        for key in {(each.metadata.namespace, each.metadata.name) for each in old_and_new(batch)}:
             self.queue.add(key)
             self.queue.add((OFFER, key[1]))
             self.queue.add((CLUSTER, key[0]))
@@ -185,7 +185,7 @@ class AddOnController(Reconciler):
 
     def _decisions_changed(self, batch: Batch[Any]) -> None:
         anew: dict[Key, set[str]] = {}
-        for each in touched(batch):
+        for each in old_and_new(batch):
             clusters = {decision.clusterName for decision in each.status.decisions}
             anew.setdefault(placement_of(each), set()).symmetric_difference_update(clusters)
         for placement, clusters in anew.items():
@@ -199,21 +199,21 @@ class AddOnController(Reconciler):
                     self.queue.add((cluster, offer.metadata.name))
 
     def _clusters_changed(self, batch: Batch[Any]) -> None:
-        for each in touched(batch):
+        for each in old_and_new(batch):
             name = each.metadata.name
             self.queue.add((CLUSTER, name))
             if self._index.cluster(name) is None:
-                self._cluster_went(name)
+                self._on_cluster_deleted(name)
             for offer in self._index.offers.store.values():
                 missing = (name, offer.metadata.name) not in self._index.add_ons.store
-                if missing and any(self._index.choosing(offer, name)):
+                if missing and any(self._index.selecting_placements(offer, name)):
                     self.queue.add((OFFER, offer.metadata.name))
             for add_on in self._index.add_ons_on(name):
                 self.queue.add((name, add_on.metadata.name))
                 for request in self._index.waiting((name, add_on.metadata.name)):
                     self.queue.add((REQUEST, request))
 
-    def _cluster_went(self, name: str) -> None:
+    def _on_cluster_deleted(self, name: str) -> None:
         for key in self._orphaned_works.keys(name):
             self.queue.add(key)
         self.queue.add((WAITING, name))
@@ -222,7 +222,7 @@ class AddOnController(Reconciler):
         for change in batch.changes:
             if isinstance(change, Deleted):
                 self._orphaned_works.forget(change.object)
-        for each in touched(batch):
+        for each in old_and_new(batch):
             if is_held(each):
                 self.queue.add((WAITING, each.metadata.namespace))
             if each.metadata.deletionTimestamp is not None and each.metadata.labels.get(ADD_ON_LABEL):
@@ -233,20 +233,20 @@ class AddOnController(Reconciler):
             if isinstance(change, Deleted):
                 meta = change.object.metadata
                 if meta.name == klusterlet_binding(meta.namespace):
-                    self._cluster_went(meta.namespace)
+                    self._on_cluster_deleted(meta.namespace)
 
     def _requests_changed(self, batch: Batch[Any]) -> None:
-        for each in touched(batch):
+        for each in old_and_new(batch):
             if add_on_of(each) is not None and not each.decided:
                 self.queue.add((REQUEST, each.metadata.name))
 
     def _leases_changed(self, batch: Batch[Any]) -> None:
-        if any(each.metadata.namespace == self._ocm_namespace for each in touched(batch)):
+        if any(each.metadata.namespace == self._ocm_namespace for each in old_and_new(batch)):
             self.queue.add((OCM, ""))
 
     def _subscribe_belongings(self, informer: Informer[Any]) -> None:
         def changed(batch: Batch[Any]) -> None:
-            for each in touched(batch):
+            for each in old_and_new(batch):
                 key = each.metadata.namespace, each.metadata.labels.get(ADD_ON_LABEL, "")
                 if key in self._index.add_ons.store:
                     self.queue.add(key)
@@ -256,10 +256,10 @@ class AddOnController(Reconciler):
     def _subscribe_configs(self, kind: tuple[str, str], informer: Informer[Any]) -> None:
         def changed(batch: Batch[Any]) -> None:
             seen: Mapping[Key, Any] = {
-                (each.metadata.namespace, each.metadata.name): each for each in touched(batch)
+                (each.metadata.namespace, each.metadata.name): each for each in old_and_new(batch)
             }
             for key in seen:
-                for add_on in self._index.using(kind, key):
+                for add_on in self._index.add_ons_using(kind, key):
                     self.queue.add(add_on)
 
         informer.subscribe(changed)

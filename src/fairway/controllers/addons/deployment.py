@@ -76,14 +76,14 @@ class Deployer:
             return
         cluster, offer = self._index.cluster(cluster_name), self._index.offers.get(name)
         if cluster is None:
-            await self._take_away(add_on, leadership)
+            await self._revoke_rights(add_on, leadership)
             await self._release(add_on, leadership)
             return
         if offer is not None and is_self_managed(offer):
             return
         if not cluster.spec.hubAcceptsClient:
             # Agents of add-ons have their own certificates, which may be valid for longer than the cluster's.
-            await self._take_away(add_on, leadership)
+            await self._revoke_rights(add_on, leadership)
         if add_on.metadata.deletionTimestamp is not None:
             if self._index.accepted(cluster_name):
                 await self._end(add_on, cluster, leadership)
@@ -112,7 +112,7 @@ class Deployer:
         rendered = _rendered(add_on, found.template, found, draft)
         if rendered is None:
             return
-        if await self._mind_hooks(add_on, rendered, leadership):
+        if await self._sync_hook_finalizer(add_on, rendered, leadership):
             draft.outdated = True
             return
         trouble = await self._register(add_on, found.template, draft, leadership)
@@ -179,7 +179,7 @@ class Deployer:
         kind = conditions.REGISTRATION_APPLIED
         roles = registration.roles(template)
         wanted = [registration.binding(add_on, role, first=not index) for index, role in enumerate(roles)]
-        await self._take_away(add_on, leadership, but=frozenset(each.metadata.name for each in wanted))
+        await self._revoke_rights(add_on, leadership, but=frozenset(each.metadata.name for each in wanted))
         if not template.spec.registration:
             draft.set(conditions.yes(kind, conditions.NO_REGISTRATION, conditions.NOT_REGISTERED_MESSAGE))
             return None
@@ -199,7 +199,7 @@ class Deployer:
         draft.set(conditions.yes(kind, conditions.PERMISSION_APPLIED, conditions.REGISTERED_MESSAGE))
         return None
 
-    async def _take_away(
+    async def _revoke_rights(
         self, add_on: ManagedClusterAddOn, leadership: Leadership, *, but: frozenset[str] = frozenset()
     ) -> None:
         """Remove rights on the hub that the agent no longer needs."""
@@ -263,7 +263,7 @@ class Deployer:
 
     # Ending
 
-    async def _mind_hooks(
+    async def _sync_hook_finalizer(
         self, add_on: ManagedClusterAddOn, rendered: Rendered, leadership: Leadership
     ) -> bool:
         """Keep a finalizer on an add-on with a pre-delete hook. Return whether it changed."""
@@ -292,7 +292,7 @@ class Deployer:
             if refused is not None:
                 await self._write(add_on, draft.result(), leadership)
                 raise refused
-        if work is None or works.ended_well(work):
+        if work is None or works.is_hook_complete(work):
             await self._release(add_on, leadership)
             return
         message = conditions.HOOK_MESSAGE.format(work=work.metadata.name)

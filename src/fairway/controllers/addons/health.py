@@ -10,7 +10,7 @@ from fairway.controllers.addons.rendering import Manifest
 
 NO_READY_REPLICA: Final = "Deployment {name} has no ready replica of {wanted}"
 NOT_ALL_READY: Final = "DaemonSet {name} is ready on {ready} of {wanted} nodes"
-NO_VALUES: Final = "nothing is reported of {resource} {name}"
+NO_VALUES: Final = "the work agent has not reported {resource} {name}"
 
 
 def cluster_silent(cluster: ManagedCluster) -> Condition | None:

@@ -67,7 +67,7 @@ class AddOnIndex:
         for cluster in sorted(self._of_name.get(name, ())):
             yield self.add_ons.store[cluster, name]
 
-    def chosen(self, placement: Key) -> frozenset[str]:
+    def selected_clusters(self, placement: Key) -> frozenset[str]:
         """The clusters that a Placement selects; none if it does not exist."""
         if placement not in self.placements.store:
             return frozenset()
@@ -78,7 +78,7 @@ class AddOnIndex:
             return False
         return any(cluster in page for page in self._pages.get(placement, {}).values())
 
-    def choosing(self, offer: ClusterManagementAddOn, cluster: str) -> Iterator[Key]:
+    def selecting_placements(self, offer: ClusterManagementAddOn, cluster: str) -> Iterator[Key]:
         """The Placements of an add-on that select a cluster."""
         yield from (each for each in placements_of(offer) if self.has(each, cluster))
 
@@ -87,10 +87,10 @@ class AddOnIndex:
 
     def references(self, add_on: ManagedClusterAddOn) -> tuple[AddOnConfig, ...]:
         offer = self.offers.get(add_on.metadata.name)
-        chosen = () if offer is None else self.choosing(offer, add_on.metadata.namespace)
+        chosen = () if offer is None else self.selecting_placements(offer, add_on.metadata.namespace)
         return configs.named(add_on, offer, placements=chosen)
 
-    def using(self, kind: configs.Kind, key: Key) -> Iterator[Key]:
+    def add_ons_using(self, kind: configs.Kind, key: Key) -> Iterator[Key]:
         """Add-ons on clusters to which a configuration applies."""
         for found, add_on in self.add_ons.store.items():
             for each in self.references(add_on):
@@ -141,7 +141,7 @@ class AddOnIndex:
         return self.clusters.get(name)
 
     def _index_add_ons(self, batch: Batch[ManagedClusterAddOn]) -> None:
-        for each in touched(batch):
+        for each in old_and_new(batch):
             cluster, name = each.metadata.namespace, each.metadata.name
             if (cluster, name) in self.add_ons.store:
                 self._on_cluster[cluster].add(name)
@@ -151,7 +151,7 @@ class AddOnIndex:
                 _drop(self._of_name, name, cluster)
 
     def _index_decisions(self, batch: Batch[PlacementDecision]) -> None:
-        for each in touched(batch):
+        for each in old_and_new(batch):
             key = each.metadata.namespace, each.metadata.name
             self._pages[placement_of(each)].pop(key, None)
             now = self.decisions.store.get(key)
@@ -160,7 +160,7 @@ class AddOnIndex:
                 self._pages[placement_of(now)][key] = clusters
 
     def _index_bindings(self, batch: Batch[RoleBinding]) -> None:
-        for each in touched(batch):
+        for each in old_and_new(batch):
             meta = each.metadata
             if names.TEMPLATE_LABEL not in meta.labels:
                 continue
@@ -172,7 +172,7 @@ class AddOnIndex:
                 _drop(self._granted, key, meta.name)
 
     def _index_requests(self, batch: Batch[CertificateSigningRequest]) -> None:
-        for each in touched(batch):
+        for each in old_and_new(batch):
             key = add_on_of(each)
             if key is None or not is_klusterlet(each, key[0]):
                 continue  # any requester can set the label; only requests of the cluster itself are kept
@@ -183,7 +183,7 @@ class AddOnIndex:
                 _drop(self._waiting, key, each.metadata.name)
 
 
-def touched(batch: Batch[Any]) -> Iterator[Any]:
+def old_and_new(batch: Batch[Any]) -> Iterator[Any]:
     """The old and the new state of every changed object."""
     for change in batch.changes:
         if isinstance(change, Updated):

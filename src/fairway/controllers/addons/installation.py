@@ -31,7 +31,7 @@ class Installer:
             return True  # the hub's garbage collector deletes the ManagedClusterAddOns
         if offer.spec.installStrategy.type != PLACEMENTS:
             return True  # users install it
-        wanted = frozenset().union(*(self._index.chosen(each) for each in placements_of(offer)))
+        wanted = frozenset().union(*(self._index.selected_clusters(each) for each in placements_of(offer)))
         there = {each.metadata.namespace: each for each in self._index.add_ons_named(name)}
         missing = [
             cluster

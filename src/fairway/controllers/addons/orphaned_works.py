@@ -57,7 +57,7 @@ class OrphanedAddOnWorks:
 
     def report(self, cluster: str) -> None:
         """Log each work once."""
-        if self._agent_may_come(cluster):
+        if self._may_have_agent(cluster):
             return
         for (namespace, name), work in self._index.works.store.items():
             uid = work.metadata.uid
@@ -68,13 +68,13 @@ class OrphanedAddOnWorks:
     def forget(self, work: ManifestWork) -> None:
         self._reported.discard(work.metadata.uid)
 
-    def _agent_may_come(self, cluster: str) -> bool:
+    def _may_have_agent(self, cluster: str) -> bool:
         if self._index.cluster(cluster) is not None:
             return True
         return self._index.bindings.get(klusterlet_binding(cluster), namespace=cluster) is not None
 
     async def release(self, cluster: str, add_on: str, leadership: Leadership) -> None:
-        if self._agent_may_come(cluster):
+        if self._may_have_agent(cluster):
             return  # the agent removes the objects itself
         for name in (names.deploy_work(add_on), names.pre_delete_work(add_on)):
             work = self._index.work(cluster, name)

@@ -158,7 +158,7 @@ class _Filler:
 
     def fill(self, manifest: Mapping[str, Any]) -> Manifest:
         name = name_of(manifest)
-        made: Manifest = self._put_in(deepcopy(dict(manifest)), manifest=name, path="")
+        made: Manifest = self._substitute(deepcopy(dict(manifest)), manifest=name, path="")
         metadata = made.get("metadata")
         for missing, value in (
             ("apiVersion", made.get("apiVersion")),
@@ -170,7 +170,7 @@ class _Filler:
         _check_shape(made)
         return made
 
-    def _put_in(self, value: Any, *, manifest: str, path: str) -> Any:
+    def _substitute(self, value: Any, *, manifest: str, path: str) -> Any:
         if isinstance(value, dict):
             made: dict[str, Any] = {}
             for key, child in value.items():
@@ -178,11 +178,11 @@ class _Filler:
                 if filled in made:
                     raise TemplateError(TWO_KEYS.format(manifest=manifest, path=path, key=filled))
                 below = f"{path}.{key}".removeprefix(".")
-                made[filled] = self._put_in(child, manifest=manifest, path=below)
+                made[filled] = self._substitute(child, manifest=manifest, path=below)
             return made
         if isinstance(value, list | tuple):
             return [
-                self._put_in(child, manifest=manifest, path=f"{path}[{index}]")
+                self._substitute(child, manifest=manifest, path=f"{path}[{index}]")
                 for index, child in enumerate(value)
             ]
         return self._text(value, manifest=manifest, path=path) if isinstance(value, str) else value

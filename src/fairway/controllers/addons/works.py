@@ -121,7 +121,7 @@ def hashes_of(work: ManifestWork) -> dict[str, str]:
         return {}
 
 
-def ended_well(work: ManifestWork) -> bool:
+def is_hook_complete(work: ManifestWork) -> bool:
     """Whether all Jobs of the pre-delete work are complete and all its Pods have succeeded."""
     condition = find_condition(work.status.conditions, WORK_AVAILABLE)
     if condition is None or condition.status != TRUE or not work.spec.manifestConfigs:

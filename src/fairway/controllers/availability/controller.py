@@ -99,13 +99,13 @@ class AvailabilityController(Reconciler):
         yield from self._clusters.store
 
     async def run(self, leadership: Leadership) -> None:
-        looking = asyncio.create_task(self._mind_sight(), name="sight of leases")
+        looking = asyncio.create_task(self._detect_watch_gaps(), name="watch gaps of leases")
         try:
             await super().run(leadership)
         finally:
             looking.cancel()
 
-    async def _mind_sight(self) -> None:
+    async def _detect_watch_gaps(self) -> None:
         while True:
             if self._leases.lag > BLIND_SECONDS:
                 self._blind = self.clock.monotonic()

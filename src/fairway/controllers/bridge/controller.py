@@ -91,7 +91,7 @@ class BridgeController(Reconciler):
                 self._confirmed[cluster].pop(name, None)
             else:
                 self._add_ons[cluster][name] = new
-            if isinstance(change, Updated) and _stands_by(change.old) != _stands_by(new):
+            if isinstance(change, Updated) and _measured_fields(change.old) != _measured_fields(new):
                 self._confirmed[cluster][name] = self.clock.wall()
             self._look(cluster)
 
@@ -185,6 +185,6 @@ class BridgeController(Reconciler):
         await self._writer.patch(resource, seen, status, leadership=leadership, subresource="status")
 
 
-def _stands_by(score: AddOnPlacementScore) -> tuple[object, ...]:
+def _measured_fields(score: AddOnPlacementScore) -> tuple[object, ...]:
     """The fields that a provider writes after a measurement; after a failure it writes only a condition."""
     return score.status.scores, score.status.validUntil

@@ -125,7 +125,7 @@ def plan_add_on(
         ),
     )
     if current is not None:
-        look = _still_good(current, found, condition, valid_until, ttl=options.ttl, now=now)
+        look = _unchanged_until(current, found, condition, valid_until, ttl=options.ttl, now=now)
         if look is not None:
             return Plan(look=min(look, valid_until), problems=tuple(problems))
     status = {
@@ -206,7 +206,7 @@ def _scores(
     return found, raw, ends, problems
 
 
-def _still_good(
+def _unchanged_until(
     current: AddOnPlacementScore,
     found: Mapping[str, int],
     condition: Condition,

@@ -101,15 +101,15 @@ class ClusterSetController(Reconciler):
             match change:
                 case Added(new):
                     self._membership.put_set(new)
-                    self._set_came_or_went(new.metadata.name)
+                    self._requeue_set_and_bindings(new.metadata.name)
                 case Updated(_, new):
                     self._membership.put_set(new)
                     self.queue.add(("", new.metadata.name))
                 case Deleted(old):
                     self._membership.drop_set(old.metadata.name)
-                    self._set_came_or_went(old.metadata.name)
+                    self._requeue_set_and_bindings(old.metadata.name)
 
-    def _set_came_or_went(self, name: str) -> None:
+    def _requeue_set_and_bindings(self, name: str) -> None:
         self.queue.add(("", name))
         for key in self._bindings_to.get(name, ()):
             self.queue.add(key)
@@ -169,7 +169,7 @@ class ClusterSetController(Reconciler):
             return
         if seen.metadata.deletionTimestamp is not None:
             return
-        if defaults.astray(seen):
+        if defaults.needs_reset(seen):
             # The change requeues the set, which is counted then.
             selector = _selector(name)
             body = [{"op": "add", "path": "/spec/clusterSelector", "value": selector}]

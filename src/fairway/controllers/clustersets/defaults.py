@@ -20,7 +20,7 @@ SELECTORS: Final[Mapping[str, ManagedClusterSelector]] = {
 }
 
 
-def astray(seen: ManagedClusterSet) -> bool:
+def needs_reset(seen: ManagedClusterSet) -> bool:
     """Whether it is one of the two, with a changed selector that is not to be kept."""
     wanted = SELECTORS.get(seen.metadata.name)
     if wanted is None or seen.metadata.annotations.get(AUTO_UPDATE) == "false":

@@ -53,12 +53,12 @@ class Membership:
             return
         self.drop_set(new.name)
         self._sets[new.name] = new
-        members = {name for name in self._moor(new) if new.selector.matches(self._labels[name])}
+        members = {name for name in self._index_set(new) if new.selector.matches(self._labels[name])}
         self._members[new.name] = members
         for name in members:
             self._sets_of[name].add(new.name)
 
-    def _moor(self, new: HostSet) -> Iterable[str]:
+    def _index_set(self, new: HostSet) -> Iterable[str]:
         """Index a set by its anchor; return the clusters that have it."""
         if new.selector.nothing:
             return ()

@@ -77,7 +77,7 @@ LOOK_SECONDS: Final = 1.0
 """Between checks whether scores are watched."""
 BLIND_SECONDS: Final = 5.0
 """Watches are reopened regularly; a gap longer than this may have missed scores."""
-TOLD: Final = 20
+MAX_WITHHELD_CONDITIONS: Final = 20
 """At most so many clusters at a time get a condition that they are withheld. A failing provider must not cause a write
 for every cluster; the metrics count them all."""
 
@@ -142,7 +142,7 @@ class RecoveryController(Reconciler):
         recorder = Recorder(HubEvents(self.client), component=REPORTER, api=Api.EVENTS, clock=self.clock)
         async with recorder:
             self._recorder = recorder
-            looking = asyncio.create_task(self._look_around(), name="sight of health")
+            looking = asyncio.create_task(self._detect_watch_gaps(), name="watch gaps of health")
             try:
                 await super().run(leadership)
             finally:
@@ -155,7 +155,7 @@ class RecoveryController(Reconciler):
         for each in listing.items:
             self._clusters.observe(each)
 
-    async def _look_around(self) -> None:
+    async def _detect_watch_gaps(self) -> None:
         """Periodically check whether scores are watched, and update the metrics."""
         blind = False
         while True:
@@ -176,7 +176,7 @@ class RecoveryController(Reconciler):
         if suspected != self._suspected:
             self._suspected = suspected
             if suspected:
-                log.warning(SUSPECTED, self.machine.together(), census.known, self.policy.health)
+                log.warning(SUSPECTED, self.machine.most_low_at_once(), census.known, self.policy.health)
             else:
                 log.info(SUSPECTED_NO_MORE, self.policy.health)
 
@@ -217,9 +217,9 @@ class RecoveryController(Reconciler):
                     self._apply_event(
                         HealthReported(cluster=cluster, score=None)
                     )  # it had expired, whether or not a timer fired
-            sick = self.machine.sick(cluster)
-            self._hear(cluster, None if isinstance(change, Deleted) else self._read(new))
-            if sick or self.machine.sick(cluster):
+            sick = self.machine.is_low_or_tainted(cluster)
+            self._report_health(cluster, None if isinstance(change, Deleted) else self._read(new))
+            if sick or self.machine.is_low_or_tainted(cluster):
                 self.queue.add(("", cluster))
 
     def _see(self, cluster: ManagedCluster) -> None:
@@ -243,7 +243,7 @@ class RecoveryController(Reconciler):
     def _read(self, published: AddOnPlacementScore | ManagedClusterScore) -> HealthReading | None:
         return read(published, at=self.policy.health, fresh=self.policy.fresh)
 
-    def _hear(self, cluster: str, health: HealthReading | None) -> None:
+    def _report_health(self, cluster: str, health: HealthReading | None) -> None:
         wall = self.clock.wall()
         score = None if health is None else health.at(wall)
         self._apply_event(HealthReported(cluster=cluster, score=score))
@@ -259,21 +259,21 @@ class RecoveryController(Reconciler):
 
     async def reconcile(self, key: Key, leadership: Leadership) -> None:
         if key == FLEET:
-            self._survey()
+            self._requeue_affected()
             return
         name = key[1]
         cluster = self._clusters.get(name)
         if cluster is None:
             return
-        self._hear(name, self._health(name))
-        if self.machine.uncertain(name):
+        self._report_health(name, self._health(name))
+        if self.machine.is_taint_uncertain(name):
             try:
                 cluster = await self.client.get(MANAGED_CLUSTERS, name)
             except NotFound:
                 return  # the watch will deliver the deletion
             self._observe(cluster)
         if cluster.metadata.deletionTimestamp is None:
-            await self._deal(cluster, leadership)
+            await self._reconcile_cluster(cluster, leadership)
 
     def _health(self, cluster: str) -> HealthReading | None:
         at = self.policy.health
@@ -281,14 +281,14 @@ class RecoveryController(Reconciler):
         published = self._published.get(name, namespace=cluster)
         return None if published is None else self._read(published)
 
-    def _survey(self) -> None:
+    def _requeue_affected(self) -> None:
         """Requeue clusters that may be tainted now, and clusters whose condition may be outdated."""
         now = self.clock.monotonic()
         due = self.machine.due(now=now)
-        for name in {*self.machine.admitted(now=now), *due[:TOLD], *self._reported}:
+        for name in {*self.machine.admitted(now=now), *due[:MAX_WITHHELD_CONDITIONS], *self._reported}:
             self.queue.add(("", name))
 
-    async def _deal(self, cluster: ManagedCluster, leadership: Leadership) -> None:
+    async def _reconcile_cluster(self, cluster: ManagedCluster, leadership: Leadership) -> None:
         name, now = cluster.metadata.name, self.clock.monotonic()
         decision = self.machine.decide(name, now=now)
         words = ConditionMessages(self.policy, now=now, wall=self.clock.wall())
@@ -301,17 +301,19 @@ class RecoveryController(Reconciler):
                 self.queue.add_after(("", name), delay=LOOK_SECONDS)
             case Taint():
                 cluster = await self._taint(cluster, decision, leadership)
-                await self._say(cluster, words.tainted(decision), leadership, event=UNHEALTHY_EVENT)
+                await self._write_condition(
+                    cluster, words.tainted(decision), leadership, event=UNHEALTHY_EVENT
+                )
                 self.queue.add(FLEET)
             case Untaint():
                 cluster = await self._patch(cluster, taints.removed(cluster.spec.taints), leadership)
                 condition = words.untainted(decision)
-                await self._say(cluster, condition, leadership, event=RECOVERED_EVENT)
+                await self._write_condition(cluster, condition, leadership, event=RECOVERED_EVENT)
                 self.queue.add(FLEET)
             case Withheld():
-                if name in self._reported or len(self._reported) < TOLD:
+                if name in self._reported or len(self._reported) < MAX_WITHHELD_CONDITIONS:
                     self._reported.add(name)
-                    await self._say(cluster, words.held(decision), leadership, event=HELD_EVENT)
+                    await self._write_condition(cluster, words.held(decision), leadership, event=HELD_EVENT)
             case RecheckAfter():
                 if decision.until is not None:
                     self.queue.add_after(("", name), delay=decision.until - now)
@@ -325,21 +327,23 @@ class RecoveryController(Reconciler):
         leadership: Leadership,
     ) -> None:
         """Nothing changed: update a wrong condition, and a taint with another effect than configured."""
-        ours, sick = taints.ours(cluster.spec.taints), self.machine.sick(cluster.metadata.name)
+        ours, sick = taints.ours(cluster.spec.taints), self.machine.is_low_or_tainted(cluster.metadata.name)
         if ours is not None:
             made = taints.corrected(cluster.spec.taints, effect=self.policy.effect)
             if made:
                 cluster = await self._patch(cluster, made, leadership)
             if said is None or said.status != FALSE or said.reason in HELD:
-                await self._say(cluster, words.tainted_before(ours.value), leadership)
+                await self._write_condition(cluster, words.tainted_before(ours.value), leadership)
         elif said is None:
             return  # it was never unhealthy
         elif exempt(cluster):
-            await self._say(cluster, words.exempt(), leadership)
+            await self._write_condition(cluster, words.exempt(), leadership)
         elif sick and said.reason in REASONS:
-            await self._say(cluster, words.released(), leadership)
+            await self._write_condition(cluster, words.released(), leadership)
         elif not sick and said.status != TRUE:
-            await self._say(cluster, words.relieved(self.machine.score(cluster.metadata.name)), leadership)
+            await self._write_condition(
+                cluster, words.relieved(self.machine.score(cluster.metadata.name)), leadership
+            )
 
     async def _taint(
         self, cluster: ManagedCluster, decision: Taint, leadership: Leadership
@@ -388,7 +392,7 @@ class RecoveryController(Reconciler):
     ) -> ManagedCluster:
         return await self._writer.patch(MANAGED_CLUSTERS, cluster.metadata, made, leadership=leadership)
 
-    async def _say(
+    async def _write_condition(
         self, cluster: ManagedCluster, condition: Condition, leadership: Leadership, *, event: str = ""
     ) -> None:
         """Write a condition and an event once per change; the score itself shows later values."""

@@ -124,12 +124,12 @@ class RecoveryStateMachine:
             case ClusterObserved():
                 return self._seen(event, now=now)
             case ClusterDeleted():
-                return self._gone(event.cluster)
+                return self._on_cluster_deleted(event.cluster)
             case HealthReported():
-                return self._heard(event, now=now)
+                return self._on_health_reported(event, now=now)
             case HealthUnobserved():
                 for case in self._cases.values():
-                    self._again(case, now=now)
+                    self._restart_times(case, now=now)
                 return False
 
     def _seen(self, event: ClusterObserved, *, now: float) -> bool:
@@ -143,16 +143,16 @@ class RecoveryStateMachine:
         self._count(case, 1)
         if first:
             # Health that was published before the cluster existed, or for an earlier one of its name, has no duration.
-            self._again(case, now=now)
-            self._fell(case, now if case.low_since is not None and not event.tainted else None)
+            self._restart_times(case, now=now)
+            self._set_fell_at(case, now if case.low_since is not None and not event.tainted else None)
         elif was != event.tainted:
             # Tainted: the time out of service starts now, however healthy it is. Untainted by another client, on
             # purpose:
             # its dwell time starts again.
-            self._again(case, now=now)
+            self._restart_times(case, now=now)
         return others or (counted and not case.counts)
 
-    def _gone(self, cluster: str) -> bool:
+    def _on_cluster_deleted(self, cluster: str) -> bool:
         case = self._cases.get(cluster)
         if case is None or not case.present:
             return False
@@ -163,7 +163,7 @@ class RecoveryStateMachine:
         self._forget(case)
         return True
 
-    def _heard(self, event: HealthReported, *, now: float) -> bool:
+    def _on_health_reported(self, event: HealthReported, *, now: float) -> bool:
         case = self._case(event.cluster)
         self._count(case, -1)
         before, case.heard, case.score = case.heard, event.score is not None, event.score
@@ -176,11 +176,11 @@ class RecoveryStateMachine:
         if low and not was_low:
             case.low_since = now
             self._low.add(case.name)
-            self._fell(case, None if case.tainted and not before else now)
+            self._set_fell_at(case, None if case.tainted and not before else now)
         elif was_low and not low:
             case.low_since = None
             self._low.discard(case.name)
-            self._fell(case, None)
+            self._set_fell_at(case, None)
         self._forget(case)
         return before != case.heard or (was_low and not low)
 
@@ -197,7 +197,7 @@ class RecoveryStateMachine:
             case.attempted, case.refused = False, True
             self._count(case, 1)
 
-    def uncertain(self, cluster: str) -> bool:
+    def is_taint_uncertain(self, cluster: str) -> bool:
         """Whether a taint was requested and its outcome is unknown."""
         case = self._cases.get(cluster)
         return case is not None and case.attempted
@@ -223,7 +223,7 @@ class RecoveryStateMachine:
         if now < due:
             return RecheckAfter(until=due)
         facts = Evidence(score=case.score, since=case.low_since)
-        together = self.together()
+        together = self.most_low_at_once()
         if self._suspicious(together):
             return Withheld(reason=SUSPECT, facts=facts, used=together, limit=self._known_or_fleet())
         return self._within_budget(case, facts, now=now)
@@ -281,7 +281,7 @@ class RecoveryStateMachine:
         ]
         return [case.name for case in sorted(found, key=_ClusterState.rank)]
 
-    def together(self) -> int:
+    def most_low_at_once(self) -> int:
         """Return the largest number of clusters, of those low now, that became low within one window."""
         if self._together is None:
             low = (self._cases[name] for name in self._low)
@@ -298,7 +298,7 @@ class RecoveryStateMachine:
     @property
     def suspicious(self) -> bool:
         """Whether so many clusters became low at once that the provider is suspected."""
-        return self._suspicious(self.together())
+        return self._suspicious(self.most_low_at_once())
 
     def _suspicious(self, together: int) -> bool:
         return together >= 2 and together * 100 >= self.policy.suspect_percent * self._known_or_fleet()
@@ -306,7 +306,7 @@ class RecoveryStateMachine:
     def _known_or_fleet(self) -> int:
         return self._sizes[""] if self.policy.missing == UNHEALTHY else self._known
 
-    def sick(self, cluster: str) -> bool:
+    def is_low_or_tainted(self, cluster: str) -> bool:
         """Whether to reconcile the cluster whenever its health is reported."""
         case = self._cases.get(cluster)
         return case is not None and case.present and (case.low_since is not None or case.tainted)
@@ -333,12 +333,12 @@ class RecoveryStateMachine:
         return case
 
     @staticmethod
-    def _again(case: _ClusterState, *, now: float) -> None:
+    def _restart_times(case: _ClusterState, *, now: float) -> None:
         """Restart the times of its current state."""
         case.low_since = None if case.low_since is None else now
         case.well_since = None if case.well_since is None else now
 
-    def _fell(self, case: _ClusterState, moment: float | None) -> None:
+    def _set_fell_at(self, case: _ClusterState, moment: float | None) -> None:
         case.fell_at = moment
         self._together = None
 

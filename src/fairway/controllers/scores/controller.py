@@ -74,7 +74,7 @@ ORPHANED: Final = "ScoreOrphaned"
 UNUSED: Final = "BuiltInPrioritizer"
 """Reasons of events."""
 
-TOLD: Final = "{resource} of cluster {cluster} {why}; {what}"
+SILENT_MESSAGE: Final = "{resource} of cluster {cluster} {why}; {what}"
 LEFT: Final = "it is treated as missing by consumers that honour validUntil"
 REPLACED: Final = "its values are replaced by the worst value"
 DROPPED: Final = "it is deleted"
@@ -144,10 +144,10 @@ class ScoreController(Reconciler):
             yield from [key for key, each in found if built_in_named_like(calculator_of(each))]
 
     async def run(self, leadership: Leadership) -> None:
-        self._staleness.blinded(self.clock.monotonic())
+        self._staleness.record_watch_gap(self.clock.monotonic())
         tasks = [
-            asyncio.create_task(self._mind_sight(), name="sight of scores"),
-            asyncio.create_task(self._show(), name="figures of scores"),
+            asyncio.create_task(self._detect_watch_gaps(), name="watch gaps of scores"),
+            asyncio.create_task(self._update_metrics(), name="metrics of scores"),
         ]
         try:
             await super().run(leadership)
@@ -155,13 +155,13 @@ class ScoreController(Reconciler):
             for task in tasks:
                 task.cancel()
 
-    async def _mind_sight(self) -> None:
+    async def _detect_watch_gaps(self) -> None:
         while True:
             if max(self._scores.lag, self._clusters.lag) > BLIND_SECONDS:
-                self._staleness.blinded(self.clock.monotonic())
+                self._staleness.record_watch_gap(self.clock.monotonic())
             await asyncio.sleep(LOOK_SECONDS)
 
-    async def _show(self) -> None:
+    async def _update_metrics(self) -> None:
         while True:
             wall, counts = self.clock.wall(), defaultdict[str, Counter[str]](Counter)
             for (cluster, resource), each in self._scores.store.items():
@@ -275,18 +275,18 @@ class ScoreController(Reconciler):
         match self._policy.of(key[1]):
             case Silence.LEAVE:
                 self._staleness.record_report(key, score)
-                self._staleness.gave_up(key[1], now=self.clock.monotonic())
+                self._staleness.count_marked(key[1], now=self.clock.monotonic())
                 if self.clock.wall() - found.since < STALE_NEWS:
-                    self._record_event(score, SILENT, TOLD, why=why, what=LEFT)
+                    self._record_event(score, SILENT, SILENT_MESSAGE, why=why, what=LEFT)
             case Silence.WORST:
                 await self._silence(score, found, leadership)
-                self._staleness.gave_up(key[1], now=self.clock.monotonic())
-                self._record_event(score, SILENT, TOLD, why=why, what=REPLACED)
+                self._staleness.count_marked(key[1], now=self.clock.monotonic())
+                self._record_event(score, SILENT, SILENT_MESSAGE, why=why, what=REPLACED)
             case Silence.DROP:
                 async with leadership.batch():
                     await self._delete(score, leadership)
-                self._staleness.gave_up(key[1], now=self.clock.monotonic())
-                self._record_event(score, SILENT, TOLD, why=why, what=DROPPED)
+                self._staleness.count_marked(key[1], now=self.clock.monotonic())
+                self._record_event(score, SILENT, SILENT_MESSAGE, why=why, what=DROPPED)
 
     async def _silence(self, score: AddOnPlacementScore, found: Silent, leadership: Leadership) -> None:
         """Write the annotation first, then the replacement values; a concurrent write makes either a conflict."""
@@ -314,7 +314,7 @@ class ScoreController(Reconciler):
             if BEFORE in written.metadata.annotations:
                 await self._forget_before(written, leadership)
         silent_for = max(0.0, (wall - since).total_seconds())
-        self._staleness.overtaken(key, now=self.clock.monotonic(), silent_for=silent_for)
+        self._staleness.record_return(key, now=self.clock.monotonic(), silent_for=silent_for)
         self._record_event(score, RETURNED, BACK, type_=NORMAL)
         self.queue.add(key)
 
@@ -362,7 +362,7 @@ class ScoreController(Reconciler):
         census = self._staleness.census(resource, known, now=now, wall=self.clock.wall())
         words = ""
         if census.too_many(self._policy.share, least=FEWEST):
-            self._staleness.unsettled(resource, now)
+            self._staleness.record_too_many(resource, now)
             words = TOO_MANY.format(
                 quiet=census.quiet, all=census.all, resource=resource, share=self._policy.share
             )
@@ -371,7 +371,7 @@ class ScoreController(Reconciler):
                 log.warning("%s", words)
         elif resource in self._held:
             self._held.discard(resource)
-            self._staleness.unsettled(resource, now)
+            self._staleness.record_too_many(resource, now)
             log.warning(FEWER, resource, self._policy.grace)
         return words
 

@@ -103,11 +103,11 @@ class StalenessTracker:
 
     # Observations
 
-    def blinded(self, now: float) -> None:
+    def record_watch_gap(self, now: float) -> None:
         """Scores or clusters could not be watched until now."""
         self._blind = now
 
-    def unsettled(self, resource: str, now: float) -> None:
+    def record_too_many(self, resource: str, now: float) -> None:
         """Too many of the resource's scores were silent until now."""
         self._unrest[resource] = now
 
@@ -147,11 +147,11 @@ class StalenessTracker:
     def is_reported(self, key: Key) -> bool:
         return key in self._reported
 
-    def gave_up(self, resource: str, *, now: float) -> None:
+    def count_marked(self, resource: str, *, now: float) -> None:
         """Count a marked score."""
         self._given_up.setdefault(resource, deque()).append(now)
 
-    def overtaken(self, key: Key, *, now: float, silent_for: float) -> None:
+    def record_return(self, key: Key, *, now: float, silent_for: float) -> None:
         """The provider published again after so many seconds."""
         self._observed[key] = now
         self._grace_periods[key] = max(self.grace_period(key), 2 * silent_for)

@@ -118,13 +118,13 @@ class DebugEndpoint:
         if verb is None or (about_queue and verb != "get"):
             allowed = "GET" if about_queue else ", ".join(_VERBS)
             raise _Refused(405, NOT_ALLOWED.format(method=request.method), Allow=allowed)
-        self._ration(user)
+        self._check_rate_limit(user)
         if reasons := self._ready():
             raise _Refused(503, NOT_READY.format(reasons=", ".join(reasons)), **{"Retry-After": "5"})
         if about_queue:
             return await self._queue_state(user, raw)
         key = raw[len(PREFIX) :]
-        placement = self._existing(key) if verb == "get" else await _given(request, key)
+        placement = self._existing(key) if verb == "get" else await _placement_in_body(request, key)
         await self._may_see(user, verb, placement.metadata.namespace)
         try:
             return document(placement, await self._inspector.inspect(placement))
@@ -178,7 +178,7 @@ class DebugEndpoint:
         if not verdict.allowed:
             raise _Refused(403, FORBIDDEN.format(verb=verb, namespace=namespace, reason=verdict.reason))
 
-    def _ration(self, user: User) -> None:
+    def _check_rate_limit(self, user: User) -> None:
         bucket = self._buckets.pop(user.name, None) or TokenBucket(burst=BURST, every=EVERY)
         self._buckets[user.name] = bucket
         if len(self._buckets) > USERS:
@@ -210,7 +210,7 @@ def _split(key: str) -> tuple[str, str]:
     return parts[0], parts[1]
 
 
-async def _given(request: web.BaseRequest, key: str) -> Placement:
+async def _placement_in_body(request: web.BaseRequest, key: str) -> Placement:
     if key:
         raise _Refused(400, MALFORMED.format(key=unquote(key)))
     body = await _body(request)

@@ -37,8 +37,8 @@ REJECTED = "rejected"
 SETTLED = "placed"
 FAILED = "failed"
 ABANDONED = "the attempt was abandoned"
-DEADLINE = "its time has come"
-UNSCHEDULABLE_TIMEOUT = "no event for too long"
+DEADLINE = "its deadline has passed"
+UNSCHEDULABLE_TIMEOUT = "waited too long without an event"
 
 Name = tuple[str, str]
 

@@ -31,9 +31,11 @@ ESCALATION: Final = (
     "the executor {account} is not allowed to apply the resource {resource}, error: permission escalation: "
     "{error}"
 )
-ESCALATION_REMEDY: Final = "grant the service account what it is to hand on, and the agent to impersonate it"
+ESCALATION_REMEDY: Final = (
+    "grant the service account the rights of the role, and the agent the right to impersonate"
+)
 CANNOT_ASK: Final = "cannot check the rights of executor {account}: {error}"
-CANNOT_ASK_REMEDY: Final = "grant the work agent to create subjectaccessreviews, or leave the executor out"
+CANNOT_ASK_REMEDY: Final = "allow the work agent to create subjectaccessreviews, or remove the executor"
 
 _RBAC: Final = "rbac.authorization.k8s.io"
 _RBAC_KINDS: Final = frozenset({"roles", "rolebindings", "clusterroles", "clusterrolebindings"})

@@ -144,6 +144,6 @@ def _series(item: _Item) -> Series:
 def _number(text: str) -> float:
     """Parse NaN, +Inf and -Inf, but reject 1_000, which Python accepts."""
     if "_" in text:
-        raise ValueError(f"{text!r} is no number")
+        raise ValueError(f"{text!r} is not a number")
     number = float(text)
     return number if math.isfinite(number) else math.nan if math.isnan(number) else number

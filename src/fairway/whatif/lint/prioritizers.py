@@ -34,16 +34,16 @@ ADDON_MISSING: Final = error("score-addon-missing", "The type is AddOn and the a
 TYPE_UNKNOWN: Final = error("score-type-unknown", "The type is neither BuiltIn nor AddOn.")
 ADDON_IGNORED: Final = warning("score-addon-ignored", "The type is BuiltIn, so the add-on score is ignored.")
 UNKNOWN_BUILTIN: Final = error("prioritizer-unknown", "There is no such built-in prioritizer or calculator.")
-WEIGHT_RANGE: Final = error("weight-out-of-range", "Weights go from -10 to 10.")
-WEIGHT_ZERO: Final = warning("weight-zero", "A weight of 0 switches the prioritizer off.")
+WEIGHT_RANGE: Final = error("weight-out-of-range", "The weight is outside -10 to 10.")
+WEIGHT_ZERO: Final = warning("weight-zero", "A weight of 0 disables the prioritizer.")
 ADDON_TWICE: Final = warning("score-listed-twice", "An add-on score is listed twice, and the weights add up.")
 BUILTIN_TWICE: Final = warning(
     "prioritizer-listed-twice", "A built-in is listed twice; the last weight counts."
 )
 NO_PRIORITIZERS: Final = warning(
-    "exact-without-prioritizers", "Mode Exact and nothing to rank by: the alphabet decides."
+    "exact-without-prioritizers", "Mode Exact without prioritizers: the first clusters by name are selected."
 )
-DIRECTION: Final = warning("weight-direction", "The sign of the weight does not go with the score's name.")
+DIRECTION: Final = warning("weight-direction", "The sign of the weight contradicts the score's name.")
 TAINTS_UNHEARD: Final = info(
     "taint-preference-unused", "PreferNoSelect taints have no effect unless TaintPreference is named."
 )

@@ -14,7 +14,9 @@ from fairway.whatif.lint.finding import Finding, warning
 from fairway.whatif.lint.scene import Scene
 from fairway.whatif.lint.words import some
 
-EXCEEDS: Final = warning("allocatable-exceeds-capacity", "More of a resource is allocatable than there is.")
+EXCEEDS: Final = warning(
+    "allocatable-exceeds-capacity", "The allocatable amount of a resource exceeds its capacity."
+)
 UNREPORTED: Final = warning(
     "resource-unreported", "Candidates do not report the resource the placement ranks by, and count 0."
 )
@@ -32,7 +34,7 @@ def check(scene: Scene) -> Iterator[Finding]:
                     cluster,
                     f"status.allocatable[{resource}]",
                     f"{allocatable} of {resource} allocatable, but the capacity is {whole}",
-                    "see what the cluster's agent reports",
+                    "check what the cluster's agent reports",
                 )
     if scene.populated:
         yield from _unreported(scene)
@@ -68,5 +70,5 @@ def _unreported(scene: Scene) -> Iterator[Finding]:
                     f"spec.prioritizerPolicy.configurations[{at}].scoreCoordinate.builtIn",
                     f"{len(names)} of {len(rows)} candidates ({some(names)}) do not report {resource} both as "
                     f"capacity and as allocatable, so {coordinate.builtIn} ignores them and they count 0",
-                    "see that their agents report it, or keep them out with a predicate",
+                    "check that their agents report it, or exclude them with a predicate",
                 )

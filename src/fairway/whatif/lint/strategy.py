@@ -29,7 +29,7 @@ from fairway.whatif.lint.words import count, guess
 TOO_MANY: Final = warning("too-many-wanted", "More clusters are wanted than can be selected.")
 NONE_WANTED: Final = warning("none-wanted", "numberOfClusters is 0, so no cluster is ever selected.")
 NEGATIVE: Final = error("number-negative", "numberOfClusters is negative.")
-NAME_LONG: Final = error("name-too-long", "The name does not fit the label that decisions bear.")
+NAME_LONG: Final = error("name-too-long", "The name is too long for the label of its decisions.")
 NOT_A_PERCENTAGE: Final = error(
     "group-length-not-a-percentage", "clustersPerDecisionGroup is text without a percent sign."
 )

@@ -14,23 +14,25 @@ from fairway.whatif.lint.words import guess, meant, quoted
 WELL_KNOWN: Final = (TAINT_UNREACHABLE, TAINT_UNAVAILABLE)
 """Taints that the hub sets when a cluster fails, so they may be absent now."""
 
-KEY_MISSING: Final = error("toleration-key-missing", "An empty key goes with the operator Exists only.")
+KEY_MISSING: Final = error("toleration-key-missing", "An empty key requires the operator Exists.")
 EXISTS_WITH_VALUE: Final = error("toleration-exists-with-value", "The operator Exists takes no value.")
 OPERATOR_UNKNOWN: Final = error("toleration-operator-unknown", "The operator is neither Equal nor Exists.")
 EFFECT_UNKNOWN: Final = error("toleration-effect-unknown", "There is no such effect.")
 KEY_UNKNOWN: Final = warning("toleration-key-unknown", "No cluster has a taint with this key.")
 VALUE_UNKNOWN: Final = warning("toleration-value-unknown", "No taint with this key has the value.")
-EFFECT_ABSENT: Final = warning("toleration-effect-absent", "The taint is there, with another effect.")
-SHADOWED: Final = warning(
-    "toleration-shadowed", "An earlier, broader toleration leaves nothing for this one."
+EFFECT_ABSENT: Final = warning(
+    "toleration-effect-absent", "Clusters have the taint with another effect only."
 )
+SHADOWED: Final = warning("toleration-shadowed", "An earlier toleration already covers this one.")
 TIME_MOOT: Final = warning(
-    "toleration-seconds-moot", "The time limit ends nothing: a later toleration has none or a longer one."
+    "toleration-seconds-moot", "The time limit has no effect: a later toleration has none or a longer one."
 )
-TIME_IGNORED: Final = warning("toleration-seconds-ignored", "A time limit on PreferNoSelect has no meaning.")
-TIME_PAST: Final = warning("toleration-seconds-not-positive", "The toleration is over before it begins.")
+TIME_IGNORED: Final = warning("toleration-seconds-ignored", "A time limit on PreferNoSelect has no effect.")
+TIME_PAST: Final = warning(
+    "toleration-seconds-not-positive", "The time limit is 0 or less, so it never applies."
+)
 HIDES_OUTAGES: Final = info(
-    "toleration-hides-outages", "Clusters that stopped answering stay selected forever."
+    "toleration-hides-outages", "Clusters that became unreachable stay selected forever."
 )
 
 RULES: Final = (

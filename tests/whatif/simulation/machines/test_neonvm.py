@@ -92,7 +92,7 @@ async def test_migration_fails_when_its_target_pod_is_deleted(hub: MachineHub) -
     source, target = await moving(hub, "vm-f", hold=Step.COMPLETE)
     await hub.delete(PODS, target)
     await hub.until(lambda: hub.migration("vm-f-1").status.phase == "Failed")
-    assert hub.migration("vm-f-1").status.conditions[0].message == f"target pod {target} is gone"
+    assert hub.migration("vm-f-1").status.conditions[0].message == f"target pod {target} was deleted"
     await hub.until(lambda: hub.vm("vm-f").status.phase == "Running")
     assert hub.vm("vm-f").status.podName == source
 

@@ -62,8 +62,8 @@ SETUP: Final = "setup"
 ACTIVE: Final = "active"
 
 NO_VM: Final = "VirtualMachine {name} does not exist"
-SOURCE_GONE: Final = "source pod {name} is gone"
-TARGET_GONE: Final = "target pod {name} is gone"
+SOURCE_GONE: Final = "source pod {name} was deleted"
+TARGET_GONE: Final = "target pod {name} was deleted"
 
 _CAN_SWITCH: Final = (VM_PRE_MIGRATING, VM_MIGRATING)
 
