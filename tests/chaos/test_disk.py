@@ -303,7 +303,7 @@ async def test_pages_torn_while_the_log_still_has_them_cost_nothing(wreck: Wreck
     assert archive.check(server.data).problems == ()
 
 
-async def test_damage_is_refused_with_the_way_out_of_it(wreck: Wreck, tmp_path: Path) -> None:
+async def test_damaged_data_is_refused_with_a_remedy(wreck: Wreck, tmp_path: Path) -> None:
     backup = tmp_path / "hub.backup"
     archive.backup(wreck.data, backup)
     main = wreck.main.read_bytes()

@@ -149,7 +149,7 @@ async def made_namespace(client: Client) -> str:
     return name
 
 
-async def test_crashes_are_survived(
+async def test_informers_survive_hub_crashes(
     server: Server, tmp_path: Path, chance: random.Random, length: int
 ) -> None:
     kills = 5 if isinstance(server, EmbeddedServer) else 2

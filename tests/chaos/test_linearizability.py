@@ -40,7 +40,7 @@ def test_empty_history_is_linearizable() -> None:
     assert order([], initial=None, step=register) == []
 
 
-def test_linearization_is_returned() -> None:
+def test_linearizable_history_returns_its_order() -> None:
     late = op(5, 6, "read", value="b")
     swap = op(1.5, 4, "swap", expected="a", value="b")
     early = op(2, 3, "read", value="a")

@@ -100,7 +100,7 @@ def test_rebalance_separates_tenants() -> None:
     assert not plan.after
 
 
-def test_rebalance_reports_what_moves_cannot_mend() -> None:
+def test_rebalance_reports_violations_that_no_moves_fix() -> None:
     state, requests = carried({"h1": on("h1", "a", "b", "c"), "h2": on("h2", "d", "e")}, maxPerHost=2)
     plan = rebalance(state, requests, now=NOW)
     assert not plan.moves

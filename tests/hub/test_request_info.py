@@ -48,7 +48,7 @@ def test_discovery_paths_have_no_resource(path: str) -> None:
         "/api/v1/pods/a%5Cb",
     ],
 )
-def test_segments_that_cannot_be_names_lead_nowhere(path: str) -> None:
+def test_path_segments_that_are_not_names_are_not_found(path: str) -> None:
     assert request_info.parse(path).nowhere
 
 
@@ -62,7 +62,7 @@ def test_segments_that_cannot_be_names_lead_nowhere(path: str) -> None:
         "//api/v1",
     ],
 )
-def test_paths_that_are_too_long_or_have_holes_lead_nowhere(path: str) -> None:
+def test_long_or_empty_path_segments_are_not_found(path: str) -> None:
     assert request_info.parse(path).nowhere
 
 

@@ -51,7 +51,7 @@ def test_invalid_label_selector_is_a_bad_request(text: str) -> None:
 
 
 @given(st.text())
-def test_any_text_is_read_or_refused(text: str) -> None:
+def test_any_selector_text_is_parsed_or_rejected(text: str) -> None:
     with suppress(Refusal):
         assert selectors.labels(text).matches(LABELS) in (True, False)
 

@@ -41,7 +41,7 @@ async def test_event_loop_runs_at_each_checkpoint() -> None:
     assert made.passes == PARTS
 
 
-async def test_awaits_after_the_computation_are_the_event_loops() -> None:
+async def test_awaits_after_the_computation_run_on_the_event_loop() -> None:
     made, loop = Computation(), asyncio.get_running_loop()
 
     async def work() -> int:
@@ -54,7 +54,7 @@ async def test_awaits_after_the_computation_are_the_event_loops() -> None:
 
 
 @pytest.mark.parametrize("awaited", [False, True])
-async def test_errors_are_raised_where_the_work_is_awaited(awaited: bool) -> None:
+async def test_errors_of_sliced_work_are_raised_at_its_await(awaited: bool) -> None:
     made = Computation()
 
     async def work() -> int:
@@ -67,7 +67,7 @@ async def test_errors_are_raised_where_the_work_is_awaited(awaited: bool) -> Non
         await made.run(work())
 
 
-async def test_cancelled_work_computes_no_further() -> None:
+async def test_cancelled_sliced_work_stops_at_the_next_checkpoint() -> None:
     made = Computation()
 
     async def work() -> int:

@@ -108,7 +108,7 @@ def say(to: Recorder, message: str = "chose cluster1", reason: str = "DecisionUp
 
 @pytest.mark.looptime
 class TestRecorder:
-    async def test_a_core_event_as_client_go_writes_it(self) -> None:
+    async def test_core_event_has_the_fields_of_client_go(self) -> None:
         shelf = Shelf()
         async with recorder(shelf) as events:
             await asyncio.sleep(1.5)
@@ -132,7 +132,7 @@ class TestRecorder:
             )
         }
 
-    async def test_the_same_again_is_a_patch(self) -> None:
+    async def test_repeated_event_is_patched(self) -> None:
         shelf = Shelf()
         async with recorder(shelf) as events:
             say(events)
@@ -153,7 +153,7 @@ class TestRecorder:
         assert events.figures().created == 1
         assert events.figures().patched == 2
 
-    async def test_the_same_after_an_hour_is_another(self) -> None:
+    async def test_event_repeated_after_an_hour_is_created_again(self) -> None:
         shelf = Shelf()
         async with recorder(shelf) as events:
             say(events)
@@ -161,7 +161,7 @@ class TestRecorder:
             say(events)
         assert shelf.counts == [1, 1]
 
-    async def test_a_slow_hub_gets_the_sum_not_each(self) -> None:
+    async def test_repetitions_during_a_slow_write_are_one_patch(self) -> None:
         shelf = Shelf(faults=[5.0])
         async with recorder(shelf, grace=10.0) as events:
             for _ in range(20):
@@ -171,7 +171,7 @@ class TestRecorder:
         assert shelf.requests == ["create", "patch"]
         assert shelf.counts == [20]
 
-    async def test_what_came_along_with_a_retry_is_not_written_again(self) -> None:
+    async def test_repetition_before_a_retry_is_part_of_the_retry(self) -> None:
         shelf = Shelf(faults=[TransportError("reset")])
         async with recorder(shelf) as events:
             say(events)
@@ -180,7 +180,7 @@ class TestRecorder:
         assert shelf.requests == ["create", "create"]
         assert shelf.counts == [2]
 
-    async def test_the_hub_has_forgotten_the_event(self) -> None:
+    async def test_event_deleted_by_the_hub_is_created_again(self) -> None:
         shelf = Shelf()
         async with recorder(shelf) as events:
             say(events)
@@ -190,7 +190,7 @@ class TestRecorder:
         assert shelf.requests == ["create", "patch", "create"]
         assert shelf.counts == [2]
 
-    async def test_many_similar_ones_become_one(self) -> None:
+    async def test_similar_events_are_combined_after_ten(self) -> None:
         shelf = Shelf()
         async with recorder(shelf, limits=Limits(burst=1000)) as events:
             for number in range(15):
@@ -212,7 +212,7 @@ class TestRecorder:
             say(events, "b")
         assert shelf.messages[-1] == "b"
 
-    async def test_other_reasons_and_objects_are_not_similar(self) -> None:
+    async def test_events_of_other_reasons_or_objects_are_not_combined(self) -> None:
         shelf = Shelf()
         async with recorder(shelf) as events:
             for number in range(12):
@@ -221,7 +221,7 @@ class TestRecorder:
                 events.event(other, reason="DecisionUpdate", message=f"m{number}")
         assert len(shelf.events) == 24
 
-    async def test_enough_is_enough_for_one_object(self) -> None:
+    async def test_events_about_one_object_are_rate_limited(self) -> None:
         shelf = Shelf()
         async with recorder(shelf) as events:
             written = 0
@@ -250,7 +250,7 @@ class TestRecorder:
         assert (scored.message, scored.count) == ("c1:99", 100)
         assert isinstance(other, Event)
 
-    async def test_what_is_held_back_during_a_write_is_not_written(self) -> None:
+    async def test_suppressed_repetition_during_a_write_is_not_written(self) -> None:
         """Or a slow hub would be asked for ever."""
         shelf = Shelf(faults=[1.0] * 50)
         async with recorder(shelf, limits=Limits(burst=2), grace=100.0) as events:
@@ -371,7 +371,7 @@ class TestRecorder:
         assert shelf.requests == ["create", "create", "patch"], "the end does not wait for the interval"
         assert asyncio.get_running_loop().time() == 3
 
-    async def test_a_failing_hub_is_tried_again_and_again(self) -> None:
+    async def test_failed_event_write_is_retried(self) -> None:
         shelf = Shelf(faults=[TransportError("reset"), ServerError("oops"), TransportError("reset")])
         async with recorder(shelf, backoff=Backoff(base=1, cap=60)) as events:
             say(events)
@@ -379,7 +379,7 @@ class TestRecorder:
         assert shelf.moments == [0, 1, 3, 7]
         assert shelf.counts == [1]
 
-    async def test_a_busy_hub_is_given_the_time_it_asks_for(self) -> None:
+    async def test_event_write_honours_retry_after(self) -> None:
         busy = TooManyRequests("busy", retry_after=9.0)
         shelf = Shelf(faults=[busy, TooManyRequests("busy", retry_after=5000.0)])
         async with recorder(shelf, backoff=Backoff(base=1, cap=60)) as events:
@@ -418,7 +418,7 @@ class TestRecorder:
         ],
         ids=lambda each: type(each).__name__,
     )
-    async def test_a_refused_event_is_dropped_and_the_next_one_written(
+    async def test_refused_event_is_dropped_and_the_next_one_written(
         self, error: KubeError | ValueError, level: int, caplog: pytest.LogCaptureFixture
     ) -> None:
         shelf = Shelf(faults=[error])
@@ -431,7 +431,7 @@ class TestRecorder:
         assert [record.levelno for record in caplog.records] == [level]
 
     @pytest.mark.parametrize("count", [1, 2])
-    async def test_a_creation_whose_answer_was_lost_is_not_made_twice(self, count: int) -> None:
+    async def test_event_whose_create_response_was_lost_is_created_once(self, count: int) -> None:
         shelf = Shelf(faults=[ANSWER_LOST])
         async with recorder(shelf) as events:
             say(events)
@@ -441,7 +441,7 @@ class TestRecorder:
         assert shelf.requests == ["create", "create", *["patch"] * (count - 1)]
         assert shelf.counts == [count]
 
-    async def test_what_is_left_is_written_at_the_end_but_not_for_ever(
+    async def test_pending_events_are_written_within_the_grace_period_at_close(
         self, caplog: pytest.LogCaptureFixture
     ) -> None:
         shelf = Shelf(faults=[None, 1000.0])
@@ -455,7 +455,7 @@ class TestRecorder:
         assert not say(events, reason="Late")
         assert events.figures().dropped == 4
 
-    async def test_closing_what_was_never_opened(self) -> None:
+    async def test_recorder_that_was_not_entered_can_be_closed(self) -> None:
         await recorder(Shelf()).close()
 
 
@@ -471,7 +471,7 @@ def name_of(name: str) -> str:
     return entry.name
 
 
-def test_events_of_the_same_moment_have_names_of_their_own() -> None:
+def test_events_of_the_same_moment_have_unique_names() -> None:
     correlator = Correlator(Limits(burst=100))
     entries = [correlator.observe(seen(f"m{number}")) for number in range(5)]
     assert len({entry.name for entry in entries if entry}) == 5
@@ -488,12 +488,12 @@ def test_events_of_the_same_moment_have_names_of_their_own() -> None:
         ("x" * 235 + "." + "y" * 17, "x" * 235),
     ],
 )
-def test_names_are_those_an_event_can_have(name: str, stem: str) -> None:
+def test_event_names_are_valid_object_names(name: str, stem: str) -> None:
     assert name_of(name) == f"{stem}.1898b5d9b3d68000"
     assert len(name_of(name)) <= LONGEST_NAME
 
 
-def test_what_is_remembered_is_bounded() -> None:
+def test_correlator_caches_are_bounded() -> None:
     correlator = Correlator(Limits(remembered=10))
     for number in range(100):
         correlator.observe(seen(name=f"p{number}"))
@@ -510,7 +510,7 @@ def _kind(name: str) -> tuple[object, ...]:
     return ("", "Placement", "ns1", name, "", "", NORMAL, "R", "", None)
 
 
-def test_a_combined_message_is_cut_as_well() -> None:
+def test_combined_event_message_is_truncated() -> None:
     correlator = Correlator(Limits(similar=1))
     correlator.observe(seen("first"))
     entry = correlator.observe(seen("é" * 600))
@@ -519,7 +519,7 @@ def test_a_combined_message_is_cut_as_well() -> None:
     assert len(entry.latest.message.encode()) <= 1024
 
 
-def test_a_message_is_cut_between_characters() -> None:
+def test_event_message_is_truncated_between_characters() -> None:
     assert cut("x" * 1024) == "x" * 1024
     assert cut("x" * 1025) == "x" * 1021 + ELLIPSIS
     assert cut("é" * 600) == "é" * 510 + ELLIPSIS
@@ -528,7 +528,7 @@ def test_a_message_is_cut_between_characters() -> None:
 
 @given(st.text(max_size=600), st.integers(min_value=3, max_value=600))
 @settings(max_examples=70)
-def test_cut_text_is_a_beginning_and_fits(text: str, limit: int) -> None:
+def test_truncated_text_is_a_prefix_within_the_limit(text: str, limit: int) -> None:
     result = cut(text, limit)
     assert len(result.encode()) <= limit
     if result != text:
@@ -545,7 +545,7 @@ def test_cut_text_is_a_beginning_and_fits(text: str, limit: int) -> None:
     )
 )
 @settings(max_examples=70)
-def test_nothing_that_happened_goes_uncounted(happenings: list[tuple[str, int]]) -> None:
+def test_counts_of_events_add_up_to_all_occurrences(happenings: list[tuple[str, int]]) -> None:
     """Whatever is combined or held back, the counts of the entries add up to what happened."""
     correlator = Correlator(Limits())
     at, taken, found = 0.0, 0, {}

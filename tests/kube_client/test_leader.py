@@ -359,7 +359,7 @@ class TestOne:
         assert [fence.token for fence in replica.fences] == [1]
         await replica.end()
 
-    async def test_thawed_leader_knows_the_loss_before_any_timer(self) -> None:
+    async def test_resumed_leader_detects_the_lost_term_before_any_timer(self) -> None:
         hub = FakeLease()
         replica = Replica(hub, "a").start()
         await asyncio.sleep(1)
@@ -436,7 +436,7 @@ class TestSeveral:
         await second.end()
         await first.end()
 
-    async def test_standby_waits_the_full_duration_from_its_first_look(self) -> None:
+    async def test_standby_waits_the_full_duration_from_its_first_read(self) -> None:
         """What it finds may have been renewed a moment ago, however old the times in it are."""
         hub = FakeLease()
         hub.create(
@@ -508,7 +508,7 @@ class TestSeveral:
         await task
         await first.end()
 
-    async def test_released_lease_is_taken_at_the_next_look(self) -> None:
+    async def test_released_lease_is_taken_at_the_next_read(self) -> None:
         hub = FakeLease()
         first = Replica(hub, "a").start()
         await asyncio.sleep(1)

@@ -88,7 +88,7 @@ async def test_lease_is_not_renewed_while_the_event_loop_is_stuck() -> None:
         assert store.hub.holder == "a"  # others wait for its time to pass, in case a write is on its way
 
 
-async def test_lost_lease_is_seen_by_code_that_does_not_let_the_event_loop_turn() -> None:
+async def test_lost_lease_is_detected_while_the_event_loop_is_blocked() -> None:
     store = Store()
     async with leading(store, QUICK) as fence:
         store.block_until_renewed(1)

@@ -40,7 +40,7 @@ def test_n1_room_of_another_migration_is_not_taken() -> None:
     assert (world.permit("a"), world.permit("d")) == (2, 3)
 
 
-def test_n2_unrelated_room_goes_to_those_who_wait_in_order() -> None:
+def test_n2_unrelated_room_is_granted_to_waiting_machines_in_order() -> None:
     world = two_migrations()
     world.delete("y")
     assert (world.holding("a"), world.holding("d"), world.grantable("new")) == (3, 1, 0)
@@ -110,7 +110,7 @@ def test_n7_earmark_is_preempted_only_by_a_higher_priority_and_if_the_policy_say
 
 
 @pytest.mark.parametrize("priority", [0, 9])
-def test_migration_whose_target_room_is_preempted_is_cancelled_and_its_beneficiary_is_told(
+def test_migration_whose_target_room_is_preempted_is_cancelled_and_its_beneficiary_gets_an_event(
     priority: int,
 ) -> None:
     world = fixture(MachinePolicy(watermark=1000, preempt_earmarks=True))

@@ -74,7 +74,7 @@ def test_u5_deleted_beneficiary_cancels_before_cutover() -> None:
     assert (world.migrations, world.account(N1).earmarks) == ([], {})
 
 
-def test_u5_after_cutover_the_room_goes_to_those_who_wait_in_order() -> None:
+def test_u5_after_cutover_the_room_is_granted_to_waiting_machines_in_order() -> None:
     world = at(Phase.CUTOVER)
     world.add("low", 0, priority=1)
     world.add("high", 0, priority=2)

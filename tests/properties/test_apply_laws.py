@@ -266,7 +266,7 @@ def test_field_sets_are_sets(left: frozenset[tuple[str, ...]], right: frozenset[
 
 
 @given(paths)
-def test_field_sets_are_what_they_hold(model: frozenset[tuple[str, ...]]) -> None:
+def test_field_sets_equal_their_paths(model: frozenset[tuple[str, ...]]) -> None:
     fields = made(model)
     assert {tuple(e[2:] for e in path) for path in fieldset.paths(fields)} == model
     assert all(fieldset.contains(fields, *(f"f:{name}" for name in path)) for path in model)

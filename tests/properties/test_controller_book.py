@@ -46,7 +46,7 @@ def test_settled_decisions_equal_those_of_a_fresh_cycle(moves: list[Move]) -> No
     Simulation().play(moves)
 
 
-def test_once_it_is_quiet_plugins_hold_what_the_hub_shows() -> None:
+def test_settled_plugins_reserve_the_decisions_on_the_hub() -> None:
     names = [*NAMES, *COMMITTING_MOVES]
     for seed in range(SEED, SEED + RUNS * LENGTH):
         dice = random.Random(seed)

@@ -266,7 +266,7 @@ def test_field_edits_change_placements() -> None:
         field_of(marked, (*sets, 1))
 
 
-def test_plugin_that_changes_its_mind_gives_no_answer() -> None:
+def test_plugin_with_changing_results_gives_no_remedy() -> None:
     calls = 0
 
     def filter_d(_self: object, context: Context, row: int, /) -> Status:

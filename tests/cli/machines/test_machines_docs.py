@@ -24,7 +24,7 @@ def has_grown(machines: dict[str, Any]) -> bool:
     return bool(machines["vm-a"].status.memorySize == "24Gi")
 
 
-async def test_story_happens_as_the_page_tells_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_machines_page_matches_the_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
     up, create, before, grow, during, moving, after, moved, batch, explained = console_blocks(PAGE)
     assert up[0] == "fairway up --nodes 2 --vms 0"

@@ -254,7 +254,7 @@ async def harness(
                 await client.delete(MANAGED_CLUSTERS, name)
 
 
-async def test_hosted_cluster_appears_on_the_emptier_host_and_goes_with_its_request(
+async def test_hosted_cluster_is_created_on_the_emptier_host_and_deleted_with_its_request(
     harness: HostingHarness,
 ) -> None:
     async with harness.controller():

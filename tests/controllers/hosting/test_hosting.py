@@ -46,7 +46,7 @@ async def test_request_is_reserved_bound_and_confirmed_on_the_host_with_more_roo
         await hub.until(lambda: hub.reason("web", "Counted") == "InPublishedLoad")
 
 
-async def test_deleted_request_takes_its_hosted_cluster_along() -> None:
+async def test_deleted_request_deletes_its_hosted_cluster() -> None:
     hub = two_hosts()
     hub.ask("web")
     async with living(hub), controlling(hub) as events:

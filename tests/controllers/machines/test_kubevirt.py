@@ -94,7 +94,7 @@ async def test_migration_of_an_instance_is_cancelled_when_room_appears(kubevirt_
             await rig.until(lambda: rig.account("n2").used.get("cpu", 0) == 0)
 
 
-async def test_pod_to_which_somebody_else_moved_an_instance_runs_it(kubevirt_hub: Path) -> None:
+async def test_instance_moved_by_another_client_runs_in_its_new_pod(kubevirt_hub: Path) -> None:
     async with scene(kubevirt_hub) as (rig, kubevirt), rig.controlling():
         spec = {"vmiName": "b", "addedNodeSelector": {"kubernetes.io/hostname": "n2"}}
         body = {"metadata": {"name": "theirs"}, "spec": spec}

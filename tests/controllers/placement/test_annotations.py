@@ -45,7 +45,7 @@ async def test_disabling_a_placement_freezes_its_decision(manager: Manager, flee
 
 
 @pytest.mark.parametrize("value", ["false", "True", "yes", ""])
-async def test_only_true_disables(manager: Manager, fleet: HubFleet, value: str) -> None:
+async def test_only_the_value_true_disables_scheduling(manager: Manager, fleet: HubFleet, value: str) -> None:
     await fleet.clusters("a")
     await fleet.place("p", annotations={SCHEDULING_DISABLED_ANNOTATION: value})
     await fleet.chooses("p", "a")
@@ -84,7 +84,7 @@ async def test_misconfigured_placement_keeps_its_decision_by_annotation(
     await fleet.eventually(lambda: not fleet.mistake("p"))
 
 
-async def test_keeping_is_asked_for_too_late(manager: Manager, fleet: HubFleet) -> None:
+async def test_keep_annotation_does_not_restore_a_removed_decision(manager: Manager, fleet: HubFleet) -> None:
     """The deleted decision stays deleted; the first valid decision after that is kept."""
     await fleet.clusters("a")
     await fleet.place()

@@ -42,7 +42,7 @@ def test_response_older_than_the_watch_is_ignored() -> None:
     assert known.get(*KEY) is None
 
 
-def test_after_the_history_went_back_older_is_newer() -> None:
+def test_older_version_counts_after_a_history_reset() -> None:
     known = DecisionCache()
     known.wrote(decision(7))
 
@@ -61,7 +61,7 @@ def test_own_deletion_lasts_until_the_name_is_recreated() -> None:
     assert known.see(decision(9, uid="other"), again=False)
 
 
-def test_watched_own_deletion_is_no_change_and_is_forgotten() -> None:
+def test_watch_event_of_an_own_deletion_is_no_change() -> None:
     known = DecisionCache()
     known.wrote(decision(7))
     known.removed(decision(7))

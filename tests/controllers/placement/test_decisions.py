@@ -65,7 +65,7 @@ async def test_new_placement_takes_three_requests(manager: Manager, fleet: HubFl
     }
 
 
-async def test_conditions_say_nothing_of_generations(manager: Manager, fleet: HubFleet) -> None:
+async def test_conditions_have_no_observed_generation(manager: Manager, fleet: HubFleet) -> None:
     await fleet.place()
     await fleet.chooses("p")
     assert {each.observedGeneration for each in fleet.status("p").conditions} == {0}
@@ -106,7 +106,7 @@ async def test_placement_without_bindings_is_unsatisfied(manager: Manager, fleet
     assert [each.clusterCount for each in fleet.status("p", namespace=room).decisionGroups] == [0]
 
 
-async def test_clusters_that_all_do_not_match(manager: Manager, fleet: HubFleet) -> None:
+async def test_placement_without_matching_clusters_is_unsatisfied(manager: Manager, fleet: HubFleet) -> None:
     await fleet.clusters("a")
     nowhere = builders.predicate(labels=LabelSelector(matchLabels={"cloud": "none"}))
     await fleet.place("p", PlacementSpec(predicates=(nowhere,)))

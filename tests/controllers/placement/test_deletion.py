@@ -40,7 +40,9 @@ async def collector_caught_up(fleet: HubFleet) -> None:
 
 
 @pytest.mark.parametrize("how", ["Background", "Foreground"])
-async def test_decisions_go_with_their_placement(manager: Manager, fleet: HubFleet, how: Propagation) -> None:
+async def test_decisions_are_deleted_with_their_placement(
+    manager: Manager, fleet: HubFleet, how: Propagation
+) -> None:
     await fleet.clusters("a")
     await fleet.place()
     await fleet.chooses("p", "a")
@@ -136,7 +138,7 @@ async def test_decision_gets_no_owner_that_is_being_deleted(
         await fleet.edit(PLACEMENTS, "p", {"metadata": {"finalizers": None}}, namespace=fleet.namespace)
 
 
-async def test_while_it_is_being_deleted_nothing_happens(manager: Manager, fleet: HubFleet) -> None:
+async def test_placement_being_deleted_is_not_written(manager: Manager, fleet: HubFleet) -> None:
     """A finalizer delays the deletion."""
     await fleet.clusters("a")
     await fleet.place()

@@ -21,7 +21,7 @@ from rigs.processes import POLL
 LENIENT = "x-kubernetes-preserve-unknown-fields"
 
 
-async def test_looking_again_writes_nothing(start: Start, fleet: HubFleet) -> None:
+async def test_unchanged_placement_is_not_written_again(start: Start, fleet: HubFleet) -> None:
     """Every placement is reconciled from time to time."""
     await fleet.clusters("a", "b")
     policy = builders.policy(builders.addon("cpu"))
@@ -101,7 +101,7 @@ async def _raw(fleet: HubFleet, resource: Resource[Any], name: str) -> dict[str,
 
 
 @pytest.mark.usefixtures("lenient")
-async def test_fields_that_fairway_does_not_know_stay(manager: Manager, fleet: HubFleet) -> None:
+async def test_unknown_fields_are_kept(manager: Manager, fleet: HubFleet) -> None:
     await fleet.clusters("a", "b")
     await fleet.place("p", PlacementSpec(numberOfClusters=1))
     await fleet.chooses("p", "a")

@@ -123,7 +123,7 @@ async def test_changed_labels_of_a_page_have_no_event(manager: Manager, fleet: H
     assert [each.reason for each in fleet.events()] == before
 
 
-async def test_scores_that_have_expired_are_warned_of(start: Start, fleet: HubFleet) -> None:
+async def test_expired_scores_cause_a_warning_event(start: Start, fleet: HubFleet) -> None:
     for word in "abc":
         await fleet.cluster(word)
         await fleet.score(word, {"cpu": 5}, valid_until=None if word == "b" else NOON)

@@ -60,7 +60,7 @@ async def test_canary_group_is_filled_one_by_one(manager: Manager, fleet: HubFle
     ]
 
 
-async def test_groups_are_packed_anew_when_clusters_come_and_go(manager: Manager, fleet: HubFleet) -> None:
+async def test_groups_are_repacked_when_clusters_change(manager: Manager, fleet: HubFleet) -> None:
     await clouds(fleet, azure="ab", amazon="cde")
     await fleet.place("p", divided(CANARY, per_group=2))
     await fleet.chooses("p", *"abcde")
@@ -128,7 +128,7 @@ async def test_invalid_group_size_is_misconfigured(manager: Manager, fleet: HubF
     await fleet.chooses("p", "a", "b")
 
 
-async def test_groups_before_a_mistake_are_kept(manager: Manager, fleet: HubFleet) -> None:
+async def test_groups_before_an_invalid_group_are_kept(manager: Manager, fleet: HubFleet) -> None:
     await clouds(fleet, azure="ab", amazon="cd")
     wrong = LabelSelector(matchExpressions=(LabelSelectorRequirement(key="cloud", operator="Near"),))
     broken = DecisionGroup(groupName="broken", groupClusterSelector=GroupClusterSelector(labelSelector=wrong))

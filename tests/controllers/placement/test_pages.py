@@ -64,7 +64,7 @@ async def test_surplus_pages_are_deleted_and_others_written_once(manager: Manage
 
 
 @SMALL_PAGES
-async def test_next_controller_writes_nothing(start: Start, fleet: HubFleet) -> None:
+async def test_restarted_controller_rewrites_no_page(start: Start, fleet: HubFleet) -> None:
     words = many(13)
     await fleet.clusters(*words)
     async with start():

@@ -25,7 +25,7 @@ def wanted(**selectors: Any) -> list[dict[str, Any]]:
     return [{"requiredClusterSelector": selectors}]
 
 
-async def test_labels_and_claims_must_both_be_right(manager: Manager, fleet: HubFleet) -> None:
+async def test_predicate_needs_labels_and_claims(manager: Manager, fleet: HubFleet) -> None:
     await fleet.cluster("a", labels={"colour": "red"})
     await fleet.cluster("b", labels={"colour": "red"}, claims={"region": "europe"})
     await fleet.cluster("c", claims={"region": "europe"})

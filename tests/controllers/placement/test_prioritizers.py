@@ -39,7 +39,7 @@ async def test_better_cluster_is_selected_while_it_exists(manager: Manager, flee
     await fleet.chooses("p", "b")
 
 
-async def test_balance_avoids_what_others_have(manager: Manager, fleet: HubFleet) -> None:
+async def test_balance_avoids_clusters_of_other_placements(manager: Manager, fleet: HubFleet) -> None:
     await fleet.cluster("a", allocatable={"cpu": "10"})
     await fleet.cluster("b", allocatable={"cpu": "9"})
     await fleet.cluster("c", allocatable={"cpu": "8"})
@@ -60,7 +60,7 @@ async def test_burst_of_placements_spreads(manager: Manager, fleet: HubFleet) ->
     assert counts == [2, 2, 2, 2]
 
 
-async def test_steady_keeps_what_it_has(manager: Manager, fleet: HubFleet) -> None:
+async def test_steady_keeps_selected_clusters(manager: Manager, fleet: HubFleet) -> None:
     await fleet.cluster("a", allocatable={"cpu": "1"})
     await fleet.cluster("b", allocatable={"cpu": "2"})
     await fleet.place("p", best(1, builtin("Steady", 3), builtin(CPU), mode="Additive"))
@@ -73,7 +73,7 @@ async def test_steady_keeps_what_it_has(manager: Manager, fleet: HubFleet) -> No
     assert await fleet.versions() == before
 
 
-async def test_published_scores_decide(manager: Manager, fleet: HubFleet) -> None:
+async def test_published_score_selects_the_cluster(manager: Manager, fleet: HubFleet) -> None:
     await fleet.clusters("a", "b", "c")
     for word, value in (("a", 80), ("b", 90), ("c", 100)):
         await fleet.score(word, {"cpu": value})
@@ -85,7 +85,7 @@ async def test_published_scores_decide(manager: Manager, fleet: HubFleet) -> Non
     await fleet.chooses("p", "a", "b")
 
 
-async def test_scores_that_are_published_later(manager: Manager, fleet: HubFleet) -> None:
+async def test_score_published_later_changes_the_decision(manager: Manager, fleet: HubFleet) -> None:
     await fleet.clusters("a", "b")
     await fleet.place("p", best(1, addon("cpu")))
     await fleet.chooses("p", "a")
@@ -109,7 +109,7 @@ async def test_changed_prioritizer_policy_takes_effect(manager: Manager, fleet: 
 # What OCM does not have
 
 
-async def test_scores_of_a_calculator(manager: Manager, fleet: HubFleet) -> None:
+async def test_calculator_scores_rank_clusters(manager: Manager, fleet: HubFleet) -> None:
     await fleet.clusters("a", "b")
     await fleet.calculated("a", "ResourceRatioCPU", 10)
     await fleet.calculated("b", "ResourceRatioCPU", 20)

@@ -52,7 +52,7 @@ async def test_shard_writes_its_own_placements_and_counts_all(
             }
 
 
-async def test_both_react_to_the_same_change(start: Start, fleet: HubFleet, rooms: list[str]) -> None:
+async def test_shards_react_to_the_same_change(start: Start, fleet: HubFleet, rooms: list[str]) -> None:
     await fleet.clusters("a")
     async with start(replace(ALONE, shard=SHARDS[0])), start(replace(ALONE, shard=SHARDS[1])):
         for room in rooms:

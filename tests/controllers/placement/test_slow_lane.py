@@ -77,7 +77,7 @@ def test_failing_slice_hands_the_placement_to_a_worker() -> None:
     assert finished == [("a", "p")]
 
 
-async def test_lane_runs_until_nothing_waits() -> None:
+async def test_slow_lane_runs_until_it_is_empty() -> None:
     slices = Slices({("a", "p"): 3, ("b", "p"): 2})
     running = asyncio.create_task(slices.lane.run())
     await slices.lane.empty()

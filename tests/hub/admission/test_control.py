@@ -148,7 +148,7 @@ def test_write_without_matching_policy_reads_no_objects(harness: AdmissionHarnes
         ({"objectSelector": {"matchLabels": {"red": "yes"}}}, boat(labels={"red": "yes"}), True),
     ],
 )
-def test_policy_and_binding_choose_alike(
+def test_policy_and_binding_match_requests_by_the_same_rules(
     harness: AdmissionHarness, more: dict[str, Any], new: Document, concerned: bool
 ) -> None:
     harness.policy({"expression": "false", "message": "no"}, match=more)
@@ -166,7 +166,7 @@ def test_policy_selector_matches_old_and_new_labels(harness: AdmissionHarness) -
     assert harness.write(None, boat(labels={"red": "yes"})) != ""
 
 
-def test_namespaces_are_chosen_by_what_they_will_be(harness: AdmissionHarness) -> None:
+def test_namespace_selector_matches_the_written_namespace(harness: AdmissionHarness) -> None:
     rules = [{**MAPS, "resources": ["namespaces"]}]
     harness.policy(
         "namespaceObject == null",
@@ -182,7 +182,7 @@ def test_namespaces_are_chosen_by_what_they_will_be(harness: AdmissionHarness) -
     assert harness.write({"metadata": {"name": "sea"}}, of=of) == ""
 
 
-def test_another_version_is_shown_as_the_policy_knows_it(harness: AdmissionHarness) -> None:
+def test_policy_sees_the_object_in_the_version_it_matches(harness: AdmissionHarness) -> None:
     rules = [
         {"apiGroups": ["events.k8s.io"], "apiVersions": ["v1"], "operations": ["*"], "resources": ["events"]}
     ]
@@ -357,7 +357,7 @@ def test_policy_parameters_are_resolved(
     assert harness.write(boat()) == (denied(told) if told else "")
 
 
-def test_parameters_that_cannot_be_found(harness: AdmissionHarness) -> None:
+def test_unresolvable_policy_parameters_deny_the_request(harness: AdmissionHarness) -> None:
     nodes = [{**MAPS, "resources": ["nodes"]}]
     harness.policy("true", rules=nodes, paramKind={"apiVersion": "v1", "kind": "ConfigMap"})
     harness.bind(paramRef={"name": "limits", "parameterNotFoundAction": "Allow"})

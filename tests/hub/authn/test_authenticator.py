@@ -185,7 +185,7 @@ class TestBearer:
         with pytest.raises(Rejected):
             harness.authenticator.token("alice-token", audiences=["vault"])
 
-    def test_counts_beside_a_certificate_that_does_not(self, harness: AuthenticatorHarness) -> None:
+    def test_token_counts_beside_an_invalid_certificate(self, harness: AuthenticatorHarness) -> None:
         other = Authority.create(now=NOW - timedelta(days=1))
         shown = harness.certificate((NameOID.COMMON_NAME, "root"), authority=other)
         assert harness.ask("Bearer alice-token", certificate=shown).name == "alice"
@@ -206,7 +206,7 @@ class TestBearer:
 
 class TestNobody:
     @pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz", "/version", "/version/"])
-    def test_sees_whether_the_hub_is_well(self, harness: AuthenticatorHarness, path: str) -> None:
+    def test_anonymous_user_may_read_health_paths(self, harness: AuthenticatorHarness, path: str) -> None:
         user = harness.ask(path=path)
         assert (user.name, user.groups) == ("system:anonymous", ("system:unauthenticated",))
 
@@ -217,7 +217,7 @@ class TestNobody:
         with pytest.raises(status.Refusal, match="Unauthorized"):
             harness.ask(path=path)
 
-    def test_bad_credentials_are_not_overlooked(self, harness: AuthenticatorHarness) -> None:
+    def test_invalid_credentials_are_rejected_on_health_paths(self, harness: AuthenticatorHarness) -> None:
         other = Authority.create(now=NOW - timedelta(days=1))
         shown = harness.certificate((NameOID.COMMON_NAME, "root"), authority=other)
         for header, certificate in (("Bearer nope", None), ("", shown)):

@@ -36,7 +36,7 @@ def schema(**properties: Any) -> Any:
     return found["spec"]["versions"][0]["schema"]["openAPIV3Schema"].get("properties")
 
 
-def test_adds_what_is_always_there_and_drops_what_is_empty() -> None:
+def test_canonical_object_has_required_fields_and_no_empty_ones() -> None:
     assert written("v1", "Namespace") == {"metadata": {}, "spec": {}, "status": {}}
     given_metadata: Document = {
         "name": "a",
@@ -78,7 +78,7 @@ def test_null_field_is_dropped_and_null_item_becomes_empty() -> None:
     assert written("v1", "Secret", data={"a": None, "b": ""})["data"] == {"a": "", "b": ""}
 
 
-def test_order_is_the_types_and_that_of_maps_alphabetical() -> None:
+def test_fields_are_ordered_by_type_and_map_keys_by_name() -> None:
     found = written("v1", "Secret", type="t", data={"b": "", "a": ""}, metadata={"uid": "u", "name": "n"})
     assert list(found) == ["metadata", "data", "type"]
     assert list(found["metadata"]) == ["name", "uid"]
@@ -233,7 +233,9 @@ DATE_TIME = "2006-01-02T15:04:05Z07:00"
         ("Secret", {"data": {"a": 5}}, ("number", "Secret.data", "[]uint8")),
     ],
 )
-def test_values_of_the_wrong_type(kind: str, document: Document, words: tuple[str, str, str]) -> None:
+def test_value_of_the_wrong_type_is_malformed(
+    kind: str, document: Document, words: tuple[str, str, str]
+) -> None:
     assert refusal("v1", kind, **document) == MISMATCH.format(*words)
 
 

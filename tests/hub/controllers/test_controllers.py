@@ -244,7 +244,7 @@ async def test_token_secret_is_filled_and_deleted_with_its_account(harness: HubH
     await harness.until(lambda: harness.find("secrets", "token") is None)
 
 
-async def test_roles_made_of_others_show_what_they_gather(harness: HubHarness) -> None:
+async def test_aggregated_role_has_the_rules_of_selected_roles(harness: HubHarness) -> None:
     roles = "clusterroles.rbac.authorization.k8s.io"
     selectors = [{"matchLabels": {"part": "yes"}}]
     await harness.make(roles, "whole", namespace="", aggregationRule={"clusterRoleSelectors": selectors})
@@ -255,7 +255,7 @@ async def test_roles_made_of_others_show_what_they_gather(harness: HubHarness) -
     await harness.until(lambda: not (harness.find(roles, "whole") or {})["rules"])
 
 
-async def test_parts_can_be_switched_off() -> None:
+async def test_hub_controllers_can_be_disabled() -> None:
     async with embedded_hub(
         definitions=(), controllers=controllers.ALL - {controllers.COLLECTOR, controllers.ACCOUNTS}
     ) as hub:

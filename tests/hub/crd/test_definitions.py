@@ -135,7 +135,7 @@ def test_crd_with_deeply_nested_schema_is_rejected() -> None:
     assert refused.value.code == 400
 
 
-def test_names_that_are_served_stay() -> None:
+def test_names_of_an_established_crd_are_immutable() -> None:
     old = definition()
     faults(old)
     definitions.establish(old, (), now=NOW)
@@ -347,14 +347,14 @@ def test_api_versions_are_ordered_by_priority(better: str, worse: str) -> None:
 
 
 @pytest.mark.parametrize("document", own_crds(), ids=lambda document: document["metadata"]["name"])
-def test_our_own_definitions_are_in_order(document: dict[str, Any]) -> None:
+def test_own_crds_are_valid(document: dict[str, Any]) -> None:
     assert faults(document) == []
     assert definitions.warnings(document) == []
     for resource in definitions.resources_of(document):
         structural.compile(resource.node)
 
 
-def test_published_definitions_are_in_order() -> None:
+def test_published_crds_of_ocm_are_valid() -> None:
     if not REFERENCE.is_dir():
         pytest.skip("the published CRDs are not beside this checkout")
     documents = [yaml.safe_load(path.read_text()) for path in sorted(REFERENCE.glob("*.yaml"))]

@@ -365,7 +365,7 @@ class TestChanging:
             f'status.certificate: Invalid value: "<certificate data>": {fault}'
         ]
 
-    def test_signed_once_and_by_status_alone(self) -> None:
+    def test_certificate_is_written_once_and_by_status_only(self) -> None:
         one, two = (encoded(Authority.create(now=NOW).identity.certificate_pem()) for _ in range(2))
         old = approved(csr())
         signed = changed(old, "status", certificate=one, conditions=old["status"]["conditions"])
@@ -498,7 +498,7 @@ class TestSigning:
     ) -> None:
         assert failure(approved(csr(usages=usages)), authority) == fault
 
-    def test_masters_are_refused_here_too(self, authority: Authority) -> None:
+    def test_signer_refuses_system_masters(self, authority: Authority) -> None:
         assert failure(approved(csr(request("carol", "system:masters"))), authority) == signing.NOT_MASTERS
 
     @pytest.mark.parametrize(

@@ -191,7 +191,7 @@ def test_apply_merges_list_items_in_order(live: str, body: str, result: str) -> 
     assert "".join(item["name"] for item in merged) == result
 
 
-def test_live_duplicates_are_replaced_by_what_is_applied() -> None:
+def test_apply_replaces_duplicate_live_list_items() -> None:
     live = updated(applied(None, thing(set=["p"])), {"set": ["p", "p", "q"]})
     assert applied(live, thing(set=["p"]), force=True)["spec"]["set"] == ["p", "q"]
 
@@ -235,7 +235,7 @@ def test_live_duplicates_are_replaced_by_what_is_applied() -> None:
         ),
     ],
 )
-def test_values_that_do_not_fit(spec: dict[str, Any], words: str) -> None:
+def test_apply_rejects_values_of_the_wrong_type(spec: dict[str, Any], words: str) -> None:
     refused = refusal(None, thing(**spec))
     assert (refused.code, refused.reason) == (500, "")
     assert refused.message == server_side.NOT_TYPED.format("ns/a; example.com/v1, Kind=Thing", words)
@@ -255,7 +255,7 @@ def test_values_that_do_not_fit(spec: dict[str, Any], words: str) -> None:
         ),
     ],
 )
-def test_requests_that_are_no_apply(body: Any, words: str) -> None:
+def test_apply_rejects_malformed_bodies(body: Any, words: str) -> None:
     refused = refusal(None, body)
     assert (refused.code, refused.reason, refused.message) == (400, "BadRequest", words)
 
@@ -282,7 +282,7 @@ class TestKubectlAfterClientSideApply:
         )
 
     @pytest.mark.parametrize("note", ["", "garbage", "[]", '{"apiVersion":"v1"}'])
-    def test_without_a_note_there_is_a_conflict(self, note: str) -> None:
+    def test_apply_conflicts_without_the_last_applied_annotation(self, note: str) -> None:
         assert refusal(self.live(note), thing(text="y"), "kubectl").code == 409
 
     def test_kubectl_conflicts_on_fields_changed_since_client_side_apply(self) -> None:
@@ -334,7 +334,7 @@ def test_merge_schema_of_cyclic_schema_is_cyclic() -> None:
     assert merge_schema.of(node) is schema
 
 
-def test_lists_that_only_say_how_they_are_patched() -> None:
+def test_list_type_for_apply_follows_the_patch_strategy() -> None:
     item = Node(type="object", properties={"name": Node(type="string"), "x": Node(type="string")})
     node = Node(
         type="object",

@@ -15,7 +15,7 @@ from fairway.hub.patches.fieldset import (
 )
 
 
-def test_field_set_of_named_paths() -> None:
+def test_fieldset_contains_the_named_paths() -> None:
     assert of() == {}
     assert of(("a",), ("b", "c"), ("b",)) == {"f:a": {}, "f:b": {".": {}, "f:c": {}}}
 
@@ -80,7 +80,7 @@ def test_fieldset_path_elements_are_canonical(element: str, text: str) -> None:
     assert element == text
 
 
-def test_paths_in_order_as_messages_show_them() -> None:
+def test_fieldset_paths_are_listed_in_message_order() -> None:
     fields = {
         "f:b": {'k:{"port":443}': {}, 'k:{"port":80}': {".": {}, "f:x": {}}},
         "f:a": {"v:10": {}, 'v:"x"': {}, "v:9": {}, "v:true": {}},
@@ -103,7 +103,7 @@ def test_paths_in_order_as_messages_show_them() -> None:
     ]
 
 
-def test_ordered_is_the_same_set_in_order() -> None:
+def test_ordered_fieldset_has_the_same_paths() -> None:
     fields: FieldSet = {"f:b": {"f:x": {}, ".": {}, 'k:{"a":10}': {}, 'k:{"a":9}': {}}, "f:a": {}}
     made = fieldset.ordered(fields)
     assert made == fields
@@ -111,7 +111,7 @@ def test_ordered_is_the_same_set_in_order() -> None:
     assert list(made["f:b"]) == [".", "f:x", 'k:{"a":9}', 'k:{"a":10}']
 
 
-def test_reading_what_a_client_sent() -> None:
+def test_fieldset_decodes_client_json() -> None:
     sent: dict[str, Any] = {
         "f:a": {".": {}},
         "f:b": None,

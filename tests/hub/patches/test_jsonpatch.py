@@ -152,20 +152,20 @@ def test_jsonpatch_with_too_many_operations_is_rejected() -> None:
     assert refused.message == jsonpatch.TOO_MANY.format(10_000, 10_001)
 
 
-def test_copies_may_not_add_up_beyond_measure() -> None:
+def test_jsonpatch_limits_the_size_of_copies() -> None:
     document = {"a": ["x" * 1000]}
     doubling = [op("copy", "/a/-", **{"from": "/a"}) for _ in range(40)]
     assert refusal(document, doubling).code == 422
     assert len(apply(document, doubling[:8])["a"]) == 9
 
 
-def test_turning_the_object_into_a_list() -> None:
+def test_jsonpatch_that_makes_the_object_a_list_is_rejected() -> None:
     refused = refusal({"a": 1}, [op("replace", "", value=[])])
     assert refused.code == 422
     assert refused.message == f' "" is invalid: patch: Invalid value: "[]": {jsonpatch.NOT_AN_OBJECT}'
 
 
-def test_fields_that_no_operation_has() -> None:
+def test_jsonpatch_unknown_operation_fields_are_listed() -> None:
     operations = [op("test", "/a"), op("add", "/b", value=1, foo=2, bar=3), None]
     found = jsonpatch.unknown_fields(operations)
     assert found == [jsonpatch.UNKNOWN_FIELD.format(1, "foo"), 'json patch unknown field "[1].bar"']

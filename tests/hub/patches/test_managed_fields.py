@@ -126,7 +126,7 @@ class TestWhatTheClientSends:
     }
 
     @pytest.mark.parametrize("entries", [None, [{"manager": "x"}], ["x"], [1]])
-    def test_leaving_them_out_or_garbling_them_changes_nothing(self, entries: Any) -> None:
+    def test_omitted_or_malformed_managed_fields_keep_the_stored_ones(self, entries: Any) -> None:
         assert self.sent(entries) == self.kept
 
     @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def mode(path: Path) -> int:
 
 
 class TestKeeping:
-    def test_second_start_finds_what_the_first_made(self, tmp_path: Path) -> None:
+    def test_second_start_reads_the_keys_of_the_first(self, tmp_path: Path) -> None:
         first, second = Certificates.open(tmp_path), Certificates.open(tmp_path)
         assert first.authority.certificate == second.authority.certificate
         assert first.serving.pem() == second.serving.pem()
@@ -148,7 +148,7 @@ class TestKeeping:
 
 
 class TestRenewal:
-    def test_renewed_before_the_end_by_the_same_authority(self, tmp_path: Path) -> None:
+    def test_certificate_is_renewed_before_expiry_by_the_same_authority(self, tmp_path: Path) -> None:
         first = Certificates.open(tmp_path, now=NOW)
         same = Certificates.open(tmp_path, now=NOW + timedelta(days=300))
         later = Certificates.open(tmp_path, now=NOW + timedelta(days=340))
@@ -251,7 +251,7 @@ class TestContent:
         found = made.serving.certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         assert "bücher" not in found.get_values_for_type(x509.DNSName)
 
-    def test_admin_is_of_the_masters(self) -> None:
+    def test_administrator_is_in_system_masters(self) -> None:
         admin = Certificates.open(None).admin.certificate
         assert certificates.texts(admin, NameOID.COMMON_NAME) == ("kubernetes-admin",)
         assert certificates.texts(admin, NameOID.ORGANIZATION_NAME) == ("system:masters",)
@@ -294,7 +294,7 @@ class TestVerify:
         with pytest.raises(CertificateFault, match=why):
             authority.verify(der(client(authority, start=life[0], end=life[1])), now=NOW)
 
-    def test_foreign_even_with_the_same_name(self) -> None:
+    def test_certificate_of_an_authority_of_the_same_name_is_rejected(self) -> None:
         ours, theirs = Authority.create(now=NOW), Authority.create(now=NOW)
         assert ours.certificate.subject == theirs.certificate.subject
         with pytest.raises(CertificateFault, match="not issued by the hub"):
@@ -351,7 +351,7 @@ class TestHandshake:
         made = Certificates.open(tmp_path / "data")
         assert shake(made.ssl_context(), caller(made, made.admin, tmp_path)) == der(made.admin)
 
-    def test_expired_gets_through_to_be_answered(self, tmp_path: Path) -> None:
+    def test_handshake_with_expired_own_certificate_succeeds(self, tmp_path: Path) -> None:
         made = Certificates.open(None)
         late = client(made.authority, start=NOW - timedelta(days=2), end=NOW - timedelta(days=1))
         assert shake(made.ssl_context(), caller(made, late, tmp_path)) == der(late)

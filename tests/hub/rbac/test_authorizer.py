@@ -487,7 +487,7 @@ class TestEscalation:
         kept.cluster_role("part", rule("get", "core", "secrets"), labels={"to": "x"})
         assert '"secrets"' in self.refused(authorizer, "clusterrolebindings", binding("innocent"))
 
-    def test_more_subjects_are_more_grants(self, authorizer: Authorizer) -> None:
+    def test_adding_subjects_to_a_binding_needs_its_permissions(self, authorizer: Authorizer) -> None:
         old = binding("cluster-admin")
         new = old | {"subjects": [*old["subjects"], user("mallory")]}
         self.refused(authorizer, "clusterrolebindings", new, old)

@@ -96,7 +96,7 @@ class TestTable:
             "clusterRoleSelectors": [{"matchLabels": {"rbac.authorization.k8s.io/aggregate-to-edit": "true"}}]
         }
 
-    def test_documents_are_the_callers_to_change(self) -> None:
+    def test_default_role_documents_are_copies(self) -> None:
         first = dict(default_roles.documents())
         first[CLUSTER_ROLES]["rules"].append("x")
         assert "x" not in dict(default_roles.documents())[CLUSTER_ROLES]["rules"]

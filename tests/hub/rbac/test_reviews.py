@@ -341,7 +341,7 @@ class TestRules:
         assert any("pods" in each["resources"] for each in found["resourceRules"])
         assert found["evaluationError"] == 'clusterrole.rbac.authorization.k8s.io "gone" not found'
 
-    def test_masters_have_theirs_by_the_binding(self, authorizer: Authorizer) -> None:
+    def test_rules_of_system_masters_come_from_their_binding(self, authorizer: Authorizer) -> None:
         document: Document = {"spec": {"namespace": "default"}}
         found = reviews.self_subject_rules_review(document, user=ROOT, authorizer=authorizer)["status"]
         assert found["resourceRules"] == [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]

@@ -68,7 +68,7 @@ def allowed(held: list[Rule], asked: tuple[str, ...]) -> bool:
 
 
 @given(st.lists(rules(), max_size=3), st.lists(rules(), max_size=2))
-def test_rules_that_lack_nothing_grant_nothing_more(held: list[Rule], wanted: list[Rule]) -> None:
+def test_rules_without_missing_permissions_grant_nothing_new(held: list[Rule], wanted: list[Rule]) -> None:
     """A grant that the author doesn't hold is an escalation, in whatever notation."""
     if not roles.missing(held, wanted):
         gained = [asked for asked in ASKED if allowed(wanted, asked) and not allowed(held, asked)]
@@ -76,7 +76,7 @@ def test_rules_that_lack_nothing_grant_nothing_more(held: list[Rule], wanted: li
 
 
 @given(st.lists(rules(), max_size=3))
-def test_user_holds_their_own_rules(held: list[Rule]) -> None:
+def test_rules_cover_themselves(held: list[Rule]) -> None:
     assert roles.missing(held, held) == []
     assert roles.missing(held, [single for each in held for single in each.split()]) == []
 
@@ -127,7 +127,7 @@ class TestRule:
     def test_rule_matches_non_resource_urls(self, url: str, path: str, expected: bool) -> None:
         assert Rule.of(paths("get", url)).permits_path("get", path) is expected
 
-    def test_odd_rules_cover_nothing_more(self) -> None:
+    def test_malformed_rules_cover_nothing(self) -> None:
         """Validation rejects these; a stored one must grant nothing."""
         both = Rule(verbs=("*",), urls=("*",), names=("a",))
         assert not both.covers(Rule(verbs=("get",), urls=("/x",)))
@@ -159,7 +159,7 @@ class TestGathering:
             document["aggregationRule"] = {"clusterRoleSelectors": [selector]}
         return document
 
-    def test_through_others_and_each_once(self) -> None:
+    def test_aggregated_rules_include_nested_roles_once(self) -> None:
         get, make = rule("get", "core", "pods"), rule("create", "core", "pods")
         found = self.roles(
             self.role("view", gathers="view", into="edit"),
@@ -169,7 +169,7 @@ class TestGathering:
         )
         assert found == {"view": [get], "edit": [get, make]}
 
-    def test_its_own_rules_are_only_a_copy(self) -> None:
+    def test_aggregated_role_ignores_its_stored_rules(self) -> None:
         stale = rule("*", "*", "*")
         assert self.roles(self.role("view", stale, gathers="view")) == {"view": []}
 

@@ -177,7 +177,7 @@ def test_root_cel_rule_sees_only_name_of_metadata() -> None:
     assert "undefined field 'labels'" in refusals({"type": "object"}, {}, **root)[0][2]
 
 
-def test_times_durations_and_bytes_are_themselves() -> None:
+def test_formatted_strings_are_typed_in_cel_rules() -> None:
     schema = {
         "type": "object",
         "properties": {
@@ -195,7 +195,7 @@ def test_times_durations_and_bytes_are_themselves() -> None:
     assert refusals(with_rule(schema, rule), value) == []
 
 
-def test_fractions_are_fractions_even_when_they_look_whole() -> None:
+def test_integers_of_type_number_are_doubles_in_cel_rules() -> None:
     schema = {
         "type": "object",
         "properties": {"x": {"type": "number"}, "l": {"type": "array", "items": {"type": "number"}}},
@@ -252,7 +252,7 @@ def test_cel_rules_have_limits_of_their_own_and_in_total(monkeypatch: pytest.Mon
     ]
 
 
-def test_rules_that_are_too_much_work_for_a_request_refuse_it() -> None:
+def test_cel_rules_beyond_the_work_limit_reject_the_request() -> None:
     """At any cost: finding all matches costs next to nothing."""
     busy = "self.findAll('a').size() > 0"
     schema = {"type": "object", "properties": {"a": with_rule(TEXT, busy), "b": with_rule(TEXT, busy)}}

@@ -146,7 +146,7 @@ def test_status_write_validates_only_the_status() -> None:
     assert checker.check(thing({}), old=document, subresource="status") == []
 
 
-def test_embedded_resources_keep_what_makes_them_resources() -> None:
+def test_embedded_resources_keep_kind_and_metadata() -> None:
     schema = {
         "type": "object",
         "x-kubernetes-embedded-resource": True,
@@ -224,7 +224,7 @@ def test_deeply_nested_document_is_rejected(work: str) -> None:
     assert refused.value.code == 400
 
 
-def test_depth_that_no_schema_looks_into_is_no_matter() -> None:
+def test_depth_below_unchecked_fields_is_accepted() -> None:
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     checker = structural.compile(boat(schema))
     document = thing({}) | {"spec": {"any": nested(10_000)}}
@@ -262,7 +262,7 @@ def test_rules_wait_for_values_of_the_right_kind() -> None:
     assert messages(schema, {"n": 1}) == ["spec: Invalid value: failed rule: self.n > 1"]
 
 
-def test_our_own_kinds_pass_their_own_definitions() -> None:
+def test_own_kinds_are_valid_by_their_crds() -> None:
     (definition,) = (crd for crd in own_crds() if crd["spec"]["names"]["kind"] == "ManagedCluster")
     definitions.complete(definition)
     (resource,) = definitions.resources_of(definition)

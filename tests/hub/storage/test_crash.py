@@ -133,7 +133,7 @@ def test_acknowledged_writes_survive_kills_and_watches_resume_without_gap_or_rep
     assert len(record) > 100
 
 
-def test_rows_being_removed_meanwhile_changes_nothing_of_that(tmp_path: Path) -> None:
+def test_crash_while_rows_are_removed_loses_no_write(tmp_path: Path) -> None:
     chance = random.Random(4)
     state: dict[Key, Item] = {}
     known = 1

@@ -129,7 +129,7 @@ async def test_reopened_store_resumes_its_own_watches_and_refuses_skipped_revisi
                     store.items(RESOURCE, revision=skipped)
 
 
-async def test_oldest_lives_are_forgotten_with_all_that_came_before(tmp_path: Path) -> None:
+async def test_oldest_version_gaps_are_dropped_with_earlier_history(tmp_path: Path) -> None:
     async with await Store.open(tmp_path, first=lambda last: last + 10) as store:
         first = await put(store, "a")
     for _ in range(MAX_GAPS):
@@ -148,7 +148,7 @@ async def test_store_in_memory_refuses_versions_of_an_earlier_process() -> None:
 
 
 @pytest.mark.parametrize("seconds", [0.0, NOW - 1e6, LATEST_CLOCK / 1e6, 1e11])
-def test_wrong_clock_still_skips_ahead_within_what_json_keeps(seconds: float) -> None:
+def test_wrong_clock_skips_ahead_within_53_bits(seconds: float) -> None:
     last = NOW * 1_000_000
     with at(seconds):
         first = first_revision(last)
@@ -157,6 +157,6 @@ def test_wrong_clock_still_skips_ahead_within_what_json_keeps(seconds: float) ->
         assert first != first_revision(last)
 
 
-def test_clock_in_microseconds_is_where_a_life_begins() -> None:
+def test_new_store_starts_at_the_clock_in_microseconds() -> None:
     with at(NOW):
         assert first_revision(6) == NOW * 1_000_000

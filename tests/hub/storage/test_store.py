@@ -216,7 +216,7 @@ async def test_list_at_a_future_revision_is_rejected(store: Store) -> None:
     assert (refused.value.asked, refused.value.newest) == (2, 1)
 
 
-async def test_touched_moves_only_with_its_resource(store: Store) -> None:
+async def test_last_changed_revision_is_per_resource(store: Store) -> None:
     await put(store, pod("a"))
     assert store.touched(PODS) == 2
     await put(store, (NODES, "", "n"))
