@@ -233,7 +233,7 @@ def test_every_cluster_skipped_by_spread_has_a_true_reason(
         lower = [other for other in chosen if (other.rank or 0) > each.rank]
         if wanted == 0:
             assert each.reason == NONE_WANTED
-        elif "better" in each.reason:
+        elif "ranked higher" in each.reason:
             assert not lower
             assert len(chosen) == wanted
         elif "lower-ranked" in each.reason:
