@@ -403,14 +403,18 @@ def filter_rows(
         return calls.fleet.filter_fleet(context, candidates)
     final = OK
     passed: list[int] = []
+    filter_row = calls.plugin.filter
     for row in bitmap.rows_of(candidates).tolist():
-        status = _allowed(calls.plugin.filter(context, row), "Filter", calls.plugin.name)
-        if status.aborts:
-            return status, candidates
-        if status.code is Code.WARNING:
-            final = status
-        if not status.rejects:
-            passed.append(row)
+        status = filter_row(context, row)
+        if status is not OK:
+            status = _allowed(status, "Filter", calls.plugin.name)
+            if status.aborts:
+                return status, candidates
+            if status.rejects:
+                continue
+            if status.code is Code.WARNING:
+                final = status
+        passed.append(row)
     return final, bitmap.from_rows(passed, context.snapshot.capacity)
 
 

@@ -56,6 +56,12 @@ _FORMS: tuple[type[Any], ...] = (
     ScoreRemedies,
     ChoiceRemedies,
 )
+_METHODS = {
+    form: [
+        name for base in form.__mro__ for name in vars(base) if not name.startswith("_") and name != "name"
+    ]
+    for form in _FORMS
+}
 _KNOWN: dict[type[Any], frozenset[type[Any]]] = {}
 _KNOWN_SCORES: dict[type[Any], tuple[bool, ...]] = {}
 
@@ -67,7 +73,7 @@ def forms_of(kind: type[Any]) -> frozenset[type[Any]]:
     found = _KNOWN.get(kind)
     if found is None:
         found = _KNOWN[kind] = frozenset(
-            form for form in _FORMS if all(hasattr(kind, name) for name in _methods(form))
+            form for form, methods in _METHODS.items() if all(hasattr(kind, name) for name in methods)
         )
     return found
 
@@ -80,12 +86,6 @@ def points_of(kind: type[Any]) -> frozenset[str]:
 def find_form(plugin: object, form: type[PointT]) -> PointT | None:
     """Return the plugin if it implements the form."""
     return cast("PointT", plugin) if form in forms_of(type(plugin)) else None
-
-
-def _methods(form: type[Any]) -> list[str]:
-    return [
-        name for base in form.__mro__ for name in vars(base) if not name.startswith("_") and name != "name"
-    ]
 
 
 class PreFilterCalls(NamedTuple):

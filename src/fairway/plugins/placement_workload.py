@@ -5,7 +5,7 @@ as selectors, is derived once per workload: a changed spec is another workload.
 """
 
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from fairway.api.placement import SCHEDULING_DISABLED_ANNOTATION, Placement
 from fairway.clusters.debits import NO_DEBITS, Deltas
@@ -59,10 +59,10 @@ class PlacementWorkload(Workload[Placement]):
 
     def derive(self, make: Callable[["PlacementWorkload"], _Derived]) -> _Derived:
         """Return ``make(workload)``, which is called once and must depend on the placement only."""
-        found = self._derived.get(make)
+        found: _Derived | None = self._derived.get(make)
         if found is None:
             found = self._derived[make] = make(self)
-        return cast("_Derived", found)
+        return found
 
     @property
     def placement(self) -> Placement:

@@ -185,8 +185,9 @@ class Predicate(Timeless):
         now, snapshot = asked.hiding(context.now), clusters_of(context.snapshot)
         budget = WorkBudget(1, asked.pace)
         try:
-            if any(each.matches(snapshot, row, budget, now=now) for each in found):
-                return OK
+            for each in found:
+                if each.matches(snapshot, row, budget, now=now):
+                    return OK
         except TooCostly as error:
             return asked.refuse(str(error))
         return Status(
