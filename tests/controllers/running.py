@@ -70,7 +70,7 @@ class RunningController:
             self.controller.client,
             self.informers,
             quiet=self.controller.quiet,
-            doing=lambda: queue.figures().adds,
+            doing=lambda: queue.stats().adds,
         )
 
 

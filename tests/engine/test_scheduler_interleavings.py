@@ -91,13 +91,14 @@ class Leader:
         self.ledger, self.fleet = ledger, NodeFleet()
         LedgerColumns(ledger, self.fleet)
         self.fleet.load(node_of(host, cpu) for host, cpu in hosts.values())
-        self.reserve = ReserveCapacity(ledger=ledger)
+        self.unpersisted: list[Entry] = []
+        reserve = ReserveCapacity(ledger=ledger, persist=lambda entries: self.unpersisted.extend(entries))
         binder = Binder()
         profile = assemble(
             name="p",
             filters=[ResourcesFit(ledger=ledger)],
             scores=[Weighted(LeastAllocated(resources={"cpu": 1}, ledger=True), 1)],
-            reserves=[self.reserve],
+            reserves=[reserve],
             permits=[Approval()],
             pre_binds=[binder],
             binds=[binder],
@@ -110,7 +111,6 @@ class Leader:
             late_bind=LATE,
         )
         self.running: list[RunPreBind | RunBind | ReadBack] = []
-        self.unpersisted: list[Entry] = []
 
 
 class Simulation:
@@ -199,7 +199,6 @@ class Simulation:
 
     def perform(self, instructions: list[ForCaller], leader: Leader | None = None) -> None:
         leader = leader or self.leader
-        leader.unpersisted += leader.reserve.take_entries()
         for each in instructions:
             if isinstance(each, Cancel):
                 leader.running = [run for run in leader.running if run.token != each.token]

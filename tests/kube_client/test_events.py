@@ -150,8 +150,8 @@ class TestRecorder:
             "lastTimestamp": "2026-03-01T12:01:00Z",
             "message": "chose cluster1",
         }
-        assert events.figures().created == 1
-        assert events.figures().patched == 2
+        assert events.stats().created == 1
+        assert events.stats().patched == 2
 
     async def test_event_repeated_after_an_hour_is_created_again(self) -> None:
         shelf = Shelf()
@@ -167,7 +167,7 @@ class TestRecorder:
             for _ in range(20):
                 assert say(events)
                 await asyncio.sleep(0.1)
-            assert events.figures().pending == 2
+            assert events.stats().pending == 2
         assert shelf.requests == ["create", "patch"]
         assert shelf.counts == [20]
 
@@ -229,7 +229,7 @@ class TestRecorder:
                 written += say(events)
                 await events.flush()
             assert (written, len(shelf.requests)) == (25, 25)
-            assert events.figures().held_back == 75
+            assert events.stats().suppressed == 75
             assert events.event(ObjectReference(name="other"), reason="R", message="m")
             await asyncio.sleep(300)
             assert say(events)
@@ -307,9 +307,9 @@ class TestRecorder:
             taken = [say(events, f"m{number}", reason=f"R{number}") for number in range(5)]
             assert taken == [True, True, True, False, False]
             assert asyncio.get_running_loop().time() == 0
-            assert events.figures().dropped == 2
+            assert events.stats().dropped == 2
             assert say(events, "m1", reason="R1")  # waits already, so it takes no more room
-        assert events.figures().dropped == 5
+        assert events.stats().dropped == 5
 
     async def test_burst_of_1000_events_is_written_completely(self) -> None:
         shelf, results = Shelf(), Counter[str]()
@@ -392,7 +392,7 @@ class TestRecorder:
         async with recorder(shelf, tries=3) as events:
             say(events)
             await events.flush()
-            assert events.figures().failed == 1
+            assert events.stats().failed == 1
             assert not shelf.events
             say(events, reason="Next")
         assert shelf.counts == [1]
@@ -427,7 +427,7 @@ class TestRecorder:
                 say(events)
                 say(events, reason="Other")
         assert shelf.requests == ["create", "create"]
-        assert events.figures().refused == 1
+        assert events.stats().refused == 1
         assert [record.levelno for record in caplog.records] == [level]
 
     @pytest.mark.parametrize("count", [1, 2])
@@ -450,10 +450,10 @@ class TestRecorder:
                 say(events, reason=f"R{number}")
         assert asyncio.get_running_loop().time() == 7
         assert shelf.counts == [1]
-        assert events.figures().dropped == 3
+        assert events.stats().dropped == 3
         assert "3 events dropped" in caplog.text
         assert not say(events, reason="Late")
-        assert events.figures().dropped == 4
+        assert events.stats().dropped == 4
 
     async def test_recorder_that_was_not_entered_can_be_closed(self) -> None:
         await recorder(Shelf()).close()

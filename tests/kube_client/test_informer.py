@@ -110,7 +110,7 @@ class TestBeginning:
     ) -> None:
         hub.streaming = "ignored"
         hub.put("a")
-        async with following(hub, client, patience=0.05):
+        async with following(hub, client, list_timeout=0.05):
             assert [each.kind for each in hub.requests] == ["watch", "list", "watch", "newest"]
 
     async def test_informer_falls_back_to_a_list_despite_plain_bookmarks(

@@ -171,7 +171,7 @@ async def play(steps: list[Step], *, streaming: Literal["yes", "refused", "ignor
         hub.put("b")
         retry = Retry(backoff=QUICK, longest=0.01)
         async with Client(Connection(server=hub.url), retry=retry) as client:
-            informer = Informer(client, MANAGED_CLUSTERS, page=page, patience=0.02, backoff=QUICK)
+            informer = Informer(client, MANAGED_CLUSTERS, page=page, list_timeout=0.02, backoff=QUICK)
             harness = InformerHarness(hub, informer)
             informer.subscribe(harness.mirror)
             async with informer:

@@ -90,7 +90,7 @@ async def test_delay_is_honoured_and_the_earliest_wins() -> None:
     queue.add_after("a", delay=50)  # the delays given up must not end this one
     assert await queue.get() == "a"
     assert now() == 54
-    assert queue.figures().delayed == 0
+    assert queue.stats().delayed == 0
 
 
 async def test_immediate_add_keeps_the_delayed_one() -> None:
@@ -198,11 +198,11 @@ async def test_queue_metrics_and_observer() -> None:
     await queue.get()
     queue.add_rate_limited("c")
     await asyncio.sleep(4)
-    assert queue.figures() == QueueStats(
+    assert queue.stats() == QueueStats(
         depth=0, delayed=1, processing=2, adds=2, retries=1, unfinished_seconds=11, longest_seconds=7
     )
     queue.done("a")
-    assert queue.figures().longest_seconds == 4
+    assert queue.stats().longest_seconds == 4
     assert notes.seen == [
         ("added", 1),
         ("added", 2),
@@ -362,12 +362,12 @@ class Model(RuleBasedStateMachine):
                     self.taken = True
 
     @invariant()
-    def same_figures(self) -> None:
-        async def figures() -> QueueStats:
-            return self.queue.figures()
+    def stats_match_the_model(self) -> None:
+        async def stats() -> QueueStats:
+            return self.queue.stats()
 
-        figures_ = self.loop.run_until_complete(figures())
-        assert (figures_.depth, figures_.delayed, figures_.processing) == (
+        found = self.loop.run_until_complete(stats())
+        assert (found.depth, found.delayed, found.processing) == (
             len(self.waiting),
             len(self.due),
             len(self.held),
@@ -387,10 +387,10 @@ async def test_discarded_item_is_not_taken() -> None:
     queue.add_rate_limited("failed")
     for item in ("gone", "later", "failed", "never seen"):
         queue.discard(item)
-    figures = queue.figures()
-    assert (figures.depth, figures.delayed, queue.retries("failed")) == (2, 0, 0)
+    stats = queue.stats()
+    assert (stats.depth, stats.delayed, queue.retries("failed")) == (2, 0, 0)
     assert [await queue.get(), await queue.get()] == ["stays", "late"]
-    assert not queue.figures().depth
+    assert not queue.stats().depth
 
 
 async def test_discarded_item_in_progress_is_not_queued_again() -> None:

@@ -46,24 +46,16 @@ class ConfigReferent(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=
     )
 
 
-class AddOnConfig(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+class AddOnConfig(ConfigGroupResource, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """A configuration: its kind and object."""
 
-    group: Annotated[str, Field("API group of the configuration.", default="")] = ""
-    resource: Annotated[
-        str, Field("Plural name of the configuration's kind.", required=True, min_length=1)
-    ] = field(default_factory=str)
     namespace: Annotated[str, Field("Namespace of the configuration; empty for a cluster-scoped kind.")] = ""
     name: Annotated[str, Field("Name of the configuration.", required=True, min_length=1)] = field(
         default_factory=str
     )
 
 
-class ConfigSpecHash(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    namespace: Annotated[str, Field("Namespace of the configuration; empty for a cluster-scoped kind.")] = ""
-    name: Annotated[str, Field("Name of the configuration.", required=True, min_length=1)] = field(
-        default_factory=str
-    )
+class ConfigSpecHash(ConfigReferent, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     specHash: Annotated[str, Field("Hash of its spec.")] = ""
 
 
@@ -80,11 +72,7 @@ class ConfigCoordinates(Struct, frozen=True, kw_only=True, gc=False, omit_defaul
     lastObservedGeneration: Annotated[Int64, Field("Last observed generation.")] = 0
 
 
-class SupportedConfig(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    group: Annotated[str, Field("API group of the configuration.", default="")] = ""
-    resource: Annotated[
-        str, Field("Plural name of the configuration's kind.", required=True, min_length=1)
-    ] = field(default_factory=str)
+class SupportedConfig(ConfigGroupResource, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     defaultConfig: Annotated[ConfigReferent | None, Field("Default configuration.")] = None
 
 
@@ -106,17 +94,7 @@ class RolloutAll(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True
     ] = None
 
 
-class RolloutPerGroup(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    minSuccessTime: Annotated[
-        str, Field("Minimum time for which a cluster must succeed before the rollout continues.", default="0")
-    ] = ""
-    progressDeadline: Annotated[
-        str, Field("Maximum time until a cluster counts as failed.", default="None", pattern=_DEADLINE)
-    ] = ""
-    maxFailures: Annotated[
-        Share | None,
-        Field("Number or percentage of clusters that may fail before the rollout stops.", default=0),
-    ] = None
+class RolloutPerGroup(RolloutAll, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     mandatoryDecisionGroups: Annotated[
         tuple[MandatoryDecisionGroup, ...], Field("Decision groups that are rolled out first.")
     ] = ()
@@ -144,13 +122,16 @@ class RolloutStrategy(Struct, frozen=True, kw_only=True, gc=False, omit_defaults
     ] = None
 
 
-class PlacementStrategy(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+class PlacementReference(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     name: Annotated[str, Field("Name of the Placement.", required=True, min_length=1)] = field(
         default_factory=str
     )
     namespace: Annotated[str, Field("Namespace of the Placement.", required=True, min_length=1)] = field(
         default_factory=str
     )
+
+
+class PlacementStrategy(PlacementReference, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     configs: Annotated[
         tuple[AddOnConfig, ...], Field("Configurations for the clusters that this Placement selects.")
     ] = ()
@@ -194,11 +175,7 @@ class ClusterManagementAddOnSpec(Struct, frozen=True, kw_only=True, gc=False, om
     ] = InstallStrategy()
 
 
-class DefaultConfigReference(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    group: Annotated[str, Field("API group of the configuration.", default="")] = ""
-    resource: Annotated[
-        str, Field("Plural name of the configuration's kind.", required=True, min_length=1)
-    ] = field(default_factory=str)
+class DefaultConfigReference(ConfigGroupResource, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     desiredConfig: Annotated[ConfigSpecHash | None, Field("Desired configuration.")] = None
 
 
@@ -211,13 +188,7 @@ class InstallConfigReference(DefaultConfigReference, frozen=True, kw_only=True, 
     ] = None
 
 
-class InstallProgression(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    name: Annotated[str, Field("Name of the Placement.", required=True, min_length=1)] = field(
-        default_factory=str
-    )
-    namespace: Annotated[str, Field("Namespace of the Placement.", required=True, min_length=1)] = field(
-        default_factory=str
-    )
+class InstallProgression(PlacementReference, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     configReferences: Annotated[
         tuple[InstallConfigReference, ...], Field("Configurations and the progress of their rollout.")
     ] = ()
@@ -262,17 +233,9 @@ class ManagedClusterAddOnSpec(Struct, frozen=True, kw_only=True, gc=False, omit_
     ] = ()
 
 
-class ConfigReference(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+class ConfigReference(AddOnConfig, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """``name`` and ``namespace`` repeat ``desiredConfig``, for older readers."""
 
-    group: Annotated[str, Field("API group of the configuration.", default="")] = ""
-    resource: Annotated[
-        str, Field("Plural name of the configuration's kind.", required=True, min_length=1)
-    ] = field(default_factory=str)
-    namespace: Annotated[str, Field("Namespace of the configuration; empty for a cluster-scoped kind.")] = ""
-    name: Annotated[str, Field("Name of the configuration.", required=True, min_length=1)] = field(
-        default_factory=str
-    )
     lastObservedGeneration: Annotated[Int64, Field("Last observed generation.")] = 0
     desiredConfig: Annotated[ConfigSpecHash | None, Field("Desired configuration.")] = None
     lastAppliedConfig: Annotated[ConfigSpecHash | None, Field("Last applied configuration.")] = None

@@ -16,11 +16,8 @@ NEON_VERSION: Final = f"{NEON_GROUP}/v1"
 # Phases of a VirtualMachine.
 VM_PENDING: Final = "Pending"
 VM_RUNNING: Final = "Running"
-VM_SCALING: Final = "Scaling"
 VM_PRE_MIGRATING: Final = "PreMigrating"
 VM_MIGRATING: Final = "Migrating"
-VM_SUCCEEDED: Final = "Succeeded"
-VM_FAILED: Final = "Failed"
 
 # Phases of a VirtualMachineMigration.
 MIGRATION_PENDING: Final = "Pending"

@@ -116,7 +116,7 @@ class RecorderStats:
     recorded: int = 0
     created: int = 0
     patched: int = 0
-    held_back: int = 0
+    suppressed: int = 0
     """Suppressed because the object had used up its writes."""
     dropped: int = 0
     """Dropped because the queue was full or the recorder closed."""
@@ -170,7 +170,7 @@ class Recorder:
         self._idle.set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
-        self._figures = RecorderStats()
+        self._stats = RecorderStats()
         self._busy = 0
         """Number of events that are being written."""
         self._observe = observe
@@ -193,7 +193,7 @@ class Recorder:
         With ``in_place`` there is one event of this reason about the object, whose message is replaced. Only events
         of the core group allow that, so it is one of those.
         """
-        self._figures.recorded += 1
+        self._stats.recorded += 1
         occurrence = Occurrence(
             about=about if isinstance(about, ObjectReference) else reference_to(about),
             type=type_,
@@ -207,7 +207,7 @@ class Recorder:
         )
         entry = self._correlator.observe(occurrence)
         if entry is None:
-            self._figures.held_back += 1
+            self._stats.suppressed += 1
             self._observe("suppressed")
             return False
         if not entry.queued:
@@ -221,8 +221,8 @@ class Recorder:
             self._more.set()
         return True
 
-    def figures(self) -> RecorderStats:
-        return replace(self._figures, pending=self._pending)
+    def stats(self) -> RecorderStats:
+        return replace(self._stats, pending=self._pending)
 
     async def flush(self) -> None:
         """Wait until all recorded events are written or given up; updates are not delayed."""
@@ -265,7 +265,7 @@ class Recorder:
         return len(self._queue) + len(self._later) + self._busy
 
     def _drop(self, count: int) -> None:
-        self._figures.dropped += count
+        self._stats.dropped += count
         for _ in range(count):
             self._observe("dropped")
         self._unreported += count
@@ -301,7 +301,7 @@ class Recorder:
                 try:
                     await self._write(entry)
                 except Exception:
-                    self._figures.failed += 1
+                    self._stats.failed += 1
                     self._observe("failed")
                     log.exception("unexpected error while writing event %s", entry.name)
                 finally:
@@ -338,12 +338,12 @@ class Recorder:
             except ValueError as error:  # the object's name or namespace is invalid
                 self._refuse(entry, error)
                 return
-        self._figures.failed += 1
+        self._stats.failed += 1
         self._observe("failed")
         log.warning("event %s dropped after %d attempts", entry.name, self._tries)
 
     def _refuse(self, entry: EventRecord, error: Exception) -> None:
-        self._figures.refused += 1
+        self._stats.refused += 1
         self._observe("refused")
         log.log(retry_level(error), "the hub refused event %s: %s", entry.name, error)
 
@@ -357,7 +357,7 @@ class Recorder:
             except NotFound:  # the hub has deleted it
                 entry.written = 0
             else:
-                self._figures.patched += 1
+                self._stats.patched += 1
                 self._observe("updated")
         if not entry.written:
             try:
@@ -365,7 +365,7 @@ class Recorder:
             except AlreadyExists:  # created by an earlier try whose response was lost
                 if count > 1:
                     await self._sink.patch(event)
-            self._figures.created += 1
+            self._stats.created += 1
             self._observe("created")
         entry.written = count
         entry.wrote_at = self._clock.monotonic()

@@ -50,9 +50,9 @@ class Fence:
     def valid(self) -> bool:
         """Whether the term is valid now, by the clock. Costs no request, and once False stays False."""
         with self._lock:
-            return self._lasts_still()
+            return self._is_current()
 
-    def _lasts_still(self) -> bool:
+    def _is_current(self) -> bool:
         if not self._lapsed and self._clock.monotonic() >= self._deadline:
             self._lapsed = True
         return not (self.ended or self._lapsed)
@@ -96,7 +96,7 @@ class Term(Fence):
     def renewed(self, lease: Lease, *, sent: float) -> None:
         """Raises Lost if the term was over before: then the renewal does not count."""
         with self._lock:
-            if self._lasts_still():
+            if self._is_current():
                 self._extend(lease, sent=sent)
                 return
         self.ensure()

@@ -65,7 +65,7 @@ HEALTHY_SECONDS: Final = 10.0
 """A watch that lasted so long resets the backoff."""
 SHORT_SECONDS: Final = 1.0
 """A watch that ended sooner waits for the backoff before the next one."""
-PATIENCE_SECONDS: Final = 5.0
+STREAMING_LIST_SECONDS: Final = 5.0
 """A streaming list that is silent for so long is not supported by the hub."""
 UNFINISHED_LISTS: Final = 3
 """After so many streaming lists that the hub ended early, paged lists are used."""
@@ -105,7 +105,7 @@ class Informer(Generic[T]):
         page: int = PAGE,
         streaming: bool = True,
         watch_seconds: float = 300.0,
-        patience: float = PATIENCE_SECONDS,
+        list_timeout: float = STREAMING_LIST_SECONDS,
         relist_after: float | None = None,
         backoff: Backoff = _BACKOFF,
     ) -> None:
@@ -117,7 +117,7 @@ class Informer(Generic[T]):
         """Full lists so far."""
         self._client, self._namespace = client, namespace
         self._labels, self._page = labels, page
-        self._streaming, self._patience = streaming, patience
+        self._streaming, self._list_timeout = streaming, list_timeout
         self._watch_seconds, self._relist_after, self._backoff = watch_seconds, relist_after, backoff
         self._replica: Replica[T] = Replica()
         self._handlers: list[Handler[T]] = []
@@ -239,7 +239,7 @@ class Informer(Generic[T]):
             self._list_needed = True
             _log.exception(BROKE, self.resource)
         finally:
-            self._lapse()
+            self._note_watch_end()
         return False
 
     def _report(self, error: KubeError, *, listing: bool) -> None:
@@ -254,7 +254,7 @@ class Informer(Generic[T]):
         else:
             self._throttle.log(level, topic, LOST, self.resource, error, self.resource_version)
 
-    def _lapse(self) -> None:
+    def _note_watch_end(self) -> None:
         assert self._clock is not None
         if self._current:
             self._current, self._current_at = False, self._clock()
@@ -282,7 +282,7 @@ class Informer(Generic[T]):
             fields=self.fields,
             limit=self._page,
         )
-        self._complain(found.unreadable)
+        self._log_unreadable(found.unreadable)
         self._replace({key_of(each): each for each in found.items}, found.resource_version)
 
     async def _watch(self) -> None:
@@ -304,8 +304,8 @@ class Informer(Generic[T]):
                     await self._check_history()
                 self._current = True
                 async for events in stream:
-                    self._complain(stream.unreadable)
-                    self._hear(*self._replica.apply(events, unreadable=stream.unreadable))
+                    self._log_unreadable(stream.unreadable)
+                    self._deliver(*self._replica.apply(events, unreadable=stream.unreadable))
         except (BadRequest, Invalid) as error:
             if initial and self._list_needed:
                 raise _NotStreaming(error.message) from None
@@ -316,7 +316,7 @@ class Informer(Generic[T]):
         found: dict[Key, T] = {}
         while True:
             try:
-                async with asyncio.timeout(self._patience):
+                async with asyncio.timeout(self._list_timeout):
                     events = await anext(stream)
             except TimeoutError:
                 raise _NotStreaming(NO_END_SENT) from None
@@ -325,14 +325,14 @@ class Informer(Generic[T]):
                 if self._unfinished >= UNFINISHED_LISTS:
                     raise _NotStreaming(NO_END_SENT) from None
                 raise TransportError(NOT_ALL_SENT) from None
-            self._complain(stream.unreadable)
+            self._log_unreadable(stream.unreadable)
             for at, event in enumerate(events):
                 if event.type == "BOOKMARK":
                     if not event.ends_initial_events:
                         raise _NotStreaming(NO_END_SENT)
                     self._unfinished = 0
                     self._replace(found, event.object.metadata.resourceVersion)
-                    self._hear(*self._replica.apply(events[at + 1 :], unreadable=stream.unreadable))
+                    self._deliver(*self._replica.apply(events[at + 1 :], unreadable=stream.unreadable))
                     return
                 if event.type == "DELETED":
                     found.pop(key_of(event.object), None)
@@ -360,13 +360,13 @@ class Informer(Generic[T]):
         # Also without changes: subscribers with unobserved writes learn the new version.
         self._publish(batch)
 
-    def _hear(self, batch: Batch[T], doubt: str) -> None:
+    def _deliver(self, batch: Batch[T], doubt: str) -> None:
         if batch.changes:
             self._publish(batch)
         if doubt:
             raise _Doubtful(doubt)
 
-    def _complain(self, unreadable: Sequence[Unreadable]) -> None:
+    def _log_unreadable(self, unreadable: Sequence[Unreadable]) -> None:
         for each in unreadable:
             # One line per namespace: a user who may write there may write any number of objects.
             topic = each.key[0] or each.key

@@ -246,7 +246,7 @@ def _connect(
         data=at.certificate_authority_data,
         path=at.certificate_authority,
         name=f"{where}.certificate-authority",
-        again=lambda found: _again(found, cluster.value, context.cluster).certificate_authority_data,
+        again=lambda found: _same_cluster(found, cluster.value, context.cluster).certificate_authority_data,
     )
     server = at.server.rstrip("/")
     if server and "://" not in server:
@@ -304,7 +304,7 @@ def _pem(
     return Pem(data=content, path=path, place=place, name=f"{name}-data", extract=extract if again else None)
 
 
-def _again(found: Kubeconfig, cluster: Cluster, name: str) -> Cluster:
+def _same_cluster(found: Kubeconfig, cluster: Cluster, name: str) -> Cluster:
     """The same cluster's entry. Raise KeyError if the name now refers to another server."""
     entry = found.clusters[name].value
     if entry.server != cluster.server:
@@ -330,7 +330,7 @@ def _credentials(
 
     def again(found: Kubeconfig) -> User:
         if cluster_name in found.clusters:
-            _again(found, cluster.value, cluster_name)
+            _same_cluster(found, cluster.value, cluster_name)
         return found.users[user_name].value
 
     chain = _pem(

@@ -52,7 +52,7 @@ from fairway.api.lease import Lease, format_micro_time
 from fairway.kube.clock import SYSTEM_CLOCK, Clock
 from fairway.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from fairway.kube.fence import NOT_LEADING, NOT_RENEWED, Fence, Lost, Term, Unconfirmed
-from fairway.kube.lease import IN_PLACE, LeaseStore, Runner, Timing, believed_seconds
+from fairway.kube.lease import IN_PLACE, LeaseStore, Runner, Timing, effective_lease_seconds
 
 log: Final = logging.getLogger(__name__)
 
@@ -199,7 +199,7 @@ class Elector:
                 async with asyncio.timeout(self._timing.request):
                     term = await self._attempt()
             except (KubeError, TimeoutError) as error:
-                self._complain(f"cannot take part in the election: {str(error) or UNCONFIRMED}")
+                self._log_once(f"cannot take part in the election: {str(error) or UNCONFIRMED}")
             else:
                 if term is not None:
                     return term
@@ -267,7 +267,7 @@ class Elector:
         """Any change of the Lease shows that its holder is alive, counted from when the change was seen."""
         spec, version = lease.spec, lease.metadata.resourceVersion
         if self._seen is None or self._seen.version != version:
-            lasts = believed_seconds(spec.leaseDurationSeconds, default=self._timing.lease)
+            lasts = effective_lease_seconds(spec.leaseDurationSeconds, default=self._timing.lease)
             self._seen = _Sighting(version, spec.holderIdentity, self._clock.monotonic() + lasts)
         self._leader = spec.holderIdentity or self._leader
 
@@ -280,7 +280,7 @@ class Elector:
         keeper = asyncio.create_task(self._runner.run(self._keep(term)))
         self._term = term
         try:
-            await self._until_over(term, work)
+            await self._wait_until_over(term, work)
         finally:
             try:
                 await _end(work)  # the term is still renewed meanwhile, unless it is lost
@@ -296,7 +296,7 @@ class Elector:
         if failure is not None and (term.ended == FAILED or not isinstance(failure, Lost)):
             raise failure
 
-    async def _until_over(self, term: Term, work: asyncio.Task[None]) -> None:
+    async def _wait_until_over(self, term: Term, work: asyncio.Task[None]) -> None:
         """Wait until the term is lost, ``stop`` was called, or the work failed, but not until the work is done."""
         over, stop = asyncio.create_task(term.over.wait()), asyncio.create_task(self._stop.wait())
         try:
@@ -313,13 +313,13 @@ class Elector:
             await asyncio.sleep(min(self._timing.retry, max(term.remaining, _TICK)))
             if self._clock.monotonic() - term.answered > self._timing.stuck:
                 term.end(STUCK.format(seconds=self._timing.stuck))
-                self._complain(f"gave up the lease: {term.ended}")
+                self._log_once(f"gave up the lease: {term.ended}")
                 break
             term.ask()
             try:
                 await self._prove(term, since=self._clock.monotonic())
             except Unconfirmed as error:
-                self._complain(f"could not renew the lease: {error}")
+                self._log_once(f"could not renew the lease: {error}")
             except Lost:
                 break
         term.end(NOT_RENEWED)
@@ -384,9 +384,9 @@ class Elector:
                         if not await self._look_again(term):
                             return
         except (KubeError, TimeoutError) as error:
-            self._complain(f"could not release the lease, it expires instead: {str(error) or UNCONFIRMED}")
+            self._log_once(f"could not release the lease, it expires instead: {str(error) or UNCONFIRMED}")
 
-    def _complain(self, what: str) -> None:
+    def _log_once(self, what: str) -> None:
         """Log a message once, not for every retry."""
         level = logging.DEBUG if what == self._complaint else logging.WARNING
         self._complaint = what

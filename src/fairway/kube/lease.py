@@ -70,7 +70,7 @@ class _InPlace:
 IN_PLACE: Final[Runner] = _InPlace()
 
 
-def believed_seconds(written: int, *, default: float) -> float:
+def effective_lease_seconds(written: int, *, default: float) -> float:
     """The duration of a Lease: ``default`` if ``written`` is invalid, at most LONGEST_LEASE."""
     return min(written, max(LONGEST_LEASE, default)) if written > 0 else default
 

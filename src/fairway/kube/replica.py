@@ -57,7 +57,7 @@ class Replica(Generic[T]):
         key, number = key_of(obj), number_of(obj.metadata.resourceVersion)
         old = self.store.get(key)
         known = self._number if old is None else number_of(old.metadata.resourceVersion)
-        if number is None or known is None or number <= known or not self._is_news(str(number)):
+        if number is None or known is None or number <= known or not self._is_newer(str(number)):
             return self._batch([], listed=False)
         delivered = self._unobserved[key][1] if key in self._unobserved else old
         self._unobserved[key] = (number, delivered)
@@ -81,7 +81,7 @@ class Replica(Generic[T]):
                 continue
             # Differing at the same version is not going back: the defaults in the hub's schema changed.
             if old is None or old.metadata.resourceVersion != new.metadata.resourceVersion:
-                back = back or not self._is_news(new.metadata.resourceVersion)
+                back = back or not self._is_newer(new.metadata.resourceVersion)
             changes.extend(difference(old, new))
         back = back or any(
             self._is_lost(response, found.get(key), version) for key, response in ahead.items()
@@ -199,7 +199,7 @@ class Replica(Generic[T]):
         self._unobserved.clear()
         return ahead
 
-    def _is_news(self, version: str) -> bool:
+    def _is_newer(self, version: str) -> bool:
         number = number_of(version)
         return number is None or self._number is None or number > self._number
 

@@ -279,7 +279,7 @@ class Transport:
                 allow_redirects=False,
             )
             try:
-                self._heed(response)
+                self._log_hub_warnings(response)
                 if response.status >= 300:
                     body = await response.read()
                     raise error_of(
@@ -290,9 +290,9 @@ class Transport:
                 abandon(response)
                 raise
         except (aiohttp.ClientError, OSError) as error:
-            raise self._in_words(error, call) from error
+            raise self._describe_error(error, call) from error
 
-    def _in_words(self, error: aiohttp.ClientError | OSError, call: _Call) -> TransportError:
+    def _describe_error(self, error: aiohttp.ClientError | OSError, call: _Call) -> TransportError:
         server = self.connection.server
         why = why_of(error)
         match error:
@@ -308,7 +308,7 @@ class Transport:
             case _:
                 return TransportError(NO_ANSWER.format(request=call, why=why))
 
-    def _heed(self, response: aiohttp.ClientResponse) -> None:
+    def _log_hub_warnings(self, response: aiohttp.ClientResponse) -> None:
         """Log the hub's warnings, such as about deprecated versions, each once."""
         for line in response.headers.getall("Warning", ()):
             for text in _WARNING.findall(line):

@@ -196,7 +196,7 @@ class WorkQueue(Generic[T]):
                 if joiner in self._joiners:
                     self._joiners.remove(joiner)
 
-    def figures(self) -> QueueStats:
+    def stats(self) -> QueueStats:
         now = asyncio.get_running_loop().time()
         return QueueStats(
             depth=len(self._queue),

@@ -128,9 +128,7 @@ class KubeVirtMigrator(SelfDriven):
             api_version=KUBEVIRT_VERSION,
             kind=MIGRATION_KIND,
             object_of=migration_object,
-            uid_of=lambda namespace, name: (
-                None if (found := migrations(namespace, name)) is None else found.metadata.uid
-            ),
+            find=migrations,
         )
         self._migrations = migrations
         self._target_pods = target_pods

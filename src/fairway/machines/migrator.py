@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from fairway.api.kubevirt import VirtualMachineInstanceMigration
+from fairway.api.virtual_machine import VirtualMachineMigration
 from fairway.engine.workload import HostKey, WorkloadKey
 from fairway.machines.events import Observation, Stage
 from fairway.machines.migration import Migration
@@ -54,7 +56,7 @@ class Migrator(Protocol):
 class SelfDriven:
     """The steps of a migrator whose controller does everything by itself once an object exists, and cancels with it.
 
-    ``uid_of`` returns the uid of the object with this namespace and name; None if it does not exist.
+    ``find`` returns the object with this namespace and name; None if it does not exist.
     """
 
     def __init__(
@@ -63,10 +65,10 @@ class SelfDriven:
         api_version: str,
         kind: str,
         object_of: Callable[[Migration], dict[str, Any]],
-        uid_of: Callable[[str, str], str | None],
+        find: Callable[[str, str], VirtualMachineMigration | VirtualMachineInstanceMigration | None],
     ) -> None:
         self._api_version, self._kind = api_version, kind
-        self._object_of, self._uid_of = object_of, uid_of
+        self._object_of, self._find = object_of, find
 
     def prepare(self, migration: Migration, /) -> Sequence[Write]:
         return (Create(self._object_of(migration)),)
@@ -79,8 +81,8 @@ class SelfDriven:
 
     def abort(self, migration: Migration, /) -> Sequence[Write]:
         namespace = migration.source.namespace
-        uid = self._uid_of(namespace, migration.id)
-        if uid is None:
+        found = self._find(namespace, migration.id)
+        if found is None:
             return ()
         return (
             Delete(
@@ -88,7 +90,7 @@ class SelfDriven:
                 kind=self._kind,
                 namespace=namespace,
                 name=migration.id,
-                uid=uid,
+                uid=found.metadata.uid,
             ),
         )
 

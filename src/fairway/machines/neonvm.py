@@ -170,11 +170,6 @@ def migration_object(migration: Migration) -> dict[str, Any]:
     }
 
 
-def record_patch(migration: Migration) -> dict[str, Any]:
-    """Return the merge patch that writes the record of a migration whose object exists."""
-    return {"metadata": {"annotations": {RECORD: encode_record(migration)}}}
-
-
 def record_of(object_: VirtualMachineMigration | VirtualMachineInstanceMigration) -> Migration | None:
     """Return the record of a migration that this scheduler started; None for others. Raises RecordError."""
     text = object_.metadata.annotations.get(RECORD)
@@ -196,9 +191,7 @@ class NeonVMMigrator(SelfDriven):
             api_version=NEON_VERSION,
             kind=MIGRATION_KIND,
             object_of=migration_object,
-            uid_of=lambda namespace, name: (
-                None if (found := migrations(namespace, name)) is None else found.metadata.uid
-            ),
+            find=migrations,
         )
         self._migrations = migrations
         self._machines = machines

@@ -378,9 +378,6 @@ class Permits:
             name: amount * self._policy.watermark // 1000 for name, amount in (account.capacity or {}).items()
         }
 
-    def denied_hosts(self) -> list[HostKey]:
-        return [host for host, keys in self._denied.items() if keys]
-
 
 def _persistent(demand: Demand) -> Demand:
     """Return the part that is written: when a demand was first denied is not."""

@@ -79,7 +79,6 @@ class Figures:
     failed: int = 0
     relieved_units: int = 0
     """Units that were granted after they had been denied, on nodes while machines left them."""
-    alerts: int = 0
     history: list[tuple[float, int]] = field(default_factory=list)
     """Seconds, and how many units were denied from then on."""
 
@@ -223,8 +222,6 @@ class Simulation:
                 self._observe(migration)
             case instructions.DeleteRecord(migration):
                 self._migrator.copies.pop(migration.id, None)
-            case instructions.Alert():
-                self.figures.alerts += 1
             case _:
                 pass
 

@@ -3,7 +3,7 @@
 ``ResourcesFit(ledger=...)`` decides by the same ledger, so that no host passes the filters and is refused here.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fairway.engine.ledger import Entry, InsufficientCapacity, Ledger, LedgerError
@@ -22,23 +22,25 @@ def columns_of(demand: ResourceList) -> dict[Key, Direction]:
 
 
 class ReserveCapacity:
-    """``amounts`` returns what a workload takes on a host, where that is not its demand everywhere."""
+    """``amounts`` returns what a workload takes on a host, where that is not its demand everywhere.
+
+    ``persist`` gets the entries of each transaction, for a caller that persists them before Bind runs.
+    """
 
     name = NAME
 
     def __init__(
-        self, *, ledger: Ledger, amounts: Callable[[Workload[Any], HostKey], ResourceList] | None = None
+        self,
+        *,
+        ledger: Ledger,
+        amounts: Callable[[Workload[Any], HostKey], ResourceList] | None = None,
+        persist: Callable[[Sequence[Entry]], None] = lambda _entries: None,
     ) -> None:
         self._ledger = ledger
         self._amounts = amounts or (lambda workload, _: workload.demand)
+        self._persist = persist
         self._epoch = ledger.epoch
         """The term in which this plugin was made: it cannot write in a later one."""
-        self._entries: list[Entry] = []
-
-    def take_entries(self) -> list[Entry]:
-        """Return what to persist before Bind runs."""
-        entries, self._entries = self._entries, []
-        return entries
 
     def reserve(self, context: CommitContext, /) -> Status:
         workload = context.workload
@@ -50,7 +52,7 @@ class ReserveCapacity:
             return unschedulable(str(refused), plugin=self.name)
         except LedgerError as error:
             return failed(str(error), plugin=self.name)
-        self._entries += transaction.entries
+        self._persist(transaction.entries)
         return OK
 
     def unreserve(self, context: CommitContext, /) -> None:
@@ -60,7 +62,7 @@ class ReserveCapacity:
             for host in context.hosts:
                 if self._ledger.account(host) is not None:
                     transaction.release(host, context.workload.key)
-        self._entries += transaction.entries
+        self._persist(transaction.entries)
 
     def releases(self, context: CommitContext, /) -> Mapping[Key, Direction]:
         return columns_of(context.workload.demand)

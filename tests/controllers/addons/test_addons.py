@@ -302,10 +302,10 @@ async def test_late_watch_events_of_a_work_do_not_revert_the_reported_state(
         await reported.wait()
     monkeypatch.undo()
     while works.get(deploy_work(harness.name), namespace=cluster) is None:
-        works._hear(*apply([late.pop(0)]))
+        works._deliver(*apply([late.pop(0)]))
     await running.controller.quiet()
     assert (await exists(client, harness, cluster)).metadata == awaited.metadata
-    works._hear(*apply(late))
+    works._deliver(*apply(late))
     await running.settled()
     assert (await exists(client, harness, cluster)).metadata == awaited.metadata
 

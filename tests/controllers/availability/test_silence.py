@@ -136,13 +136,13 @@ async def test_renewals_keep_a_cluster_available_without_reconciles() -> None:
     async with watching(hub) as controller:
         await asyncio.sleep(1)
         for _ in range(20):
-            adds = controller.queue.figures().adds
+            adds = controller.queue.stats().adds
             hub.renew(agreeing())
-            assert controller.queue.figures().adds == adds
+            assert controller.queue.stats().adds == adds
             await asyncio.sleep(60)
             assert available(hub) == SAID
         assert hub.writes == []
-        assert controller.queue.figures().adds <= 1 + 20 * 60 / 240
+        assert controller.queue.stats().adds <= 1 + 20 * 60 / 240
         last = now() - 60
         assert await reaches(hub, SILENT) == pytest.approx(last + 300, abs=0.5)
 
@@ -371,11 +371,11 @@ async def test_one_silent_cluster_causes_no_reconcile_of_others() -> None:
         await asyncio.sleep(150)
         for number in range(1, 200):
             hub.renew(agreeing(), name=f"c{number}")
-        adds = controller.queue.figures().adds
+        adds = controller.queue.stats().adds
         await reaches(hub, SILENT, "c0")
         assert [verb for verb, _ in hub.writes] == ["patch", "patch"], "its condition and its taint"
         # Timers of the others fire once and are set again.
-        assert controller.queue.figures().adds - adds <= 200 + 4
+        assert controller.queue.stats().adds - adds <= 200 + 4
 
 
 async def test_taints_follow_the_condition() -> None:
@@ -471,9 +471,9 @@ async def test_status_heartbeat_causes_no_reconcile() -> None:
     hub.renew(START)
     async with watching(hub) as controller:
         await asyncio.sleep(1)
-        adds = controller.queue.figures().adds
+        adds = controller.queue.stats().adds
         hub.edit(status={"allocatable": {"cpu": "3"}}, metadata={"labels": {"zone": "a"}})
-        assert controller.queue.figures().adds == adds
+        assert controller.queue.stats().adds == adds
         hub.drop(MANAGED_CLUSTERS, "c")
         await asyncio.sleep(500)
     assert hub.writes == []

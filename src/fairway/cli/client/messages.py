@@ -59,7 +59,7 @@ _READING: Final = ("get", "list", "watch")
 _PLAIN: Final = re.compile(r"[A-Za-z0-9._@:/+=-]+")
 
 
-def is_nowhere(error: KubeError) -> bool:
+def is_unconfigured(error: KubeError) -> bool:
     """Whether there is neither a kubeconfig nor a pod's service account."""
     return isinstance(error, ConfigError) and error.message == NOT_IN_A_POD
 

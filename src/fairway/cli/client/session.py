@@ -62,13 +62,13 @@ class HubChoice:
 
     def connection(self) -> "Connection":
         """Raises HubError."""
-        from fairway.cli.client.messages import NO_HUB, is_nowhere
+        from fairway.cli.client.messages import NO_HUB, is_unconfigured
         from fairway.kube import Client, KubeError
 
         try:
             return Client.from_environment(self.kubeconfig, context=self.context).connection
         except KubeError as error:
-            if is_nowhere(error):
+            if is_unconfigured(error):
                 raise NoHubError(NO_HUB) from None
             raise HubError(str(error)) from None
 

@@ -115,13 +115,13 @@ async def apply(client: Client, objects: Sequence[KubeObject], *, dry_run: bool)
             )
             return "created"
 
-        await _each(wanted, namespace, tallies[0], advance)
+        await _run_concurrently(wanted, namespace, tallies[0], advance)
         for resource, tally in zip(ORDER, tallies[1:], strict=True):
 
             async def write(thing: KubeObject, resource: Resource[Any] = resource) -> Done:
                 return await _apply(client, resource, thing, existing, dry_run=dry_run)
 
-            await _each(by_kind[resource.kind], write, tally, advance)
+            await _run_concurrently(by_kind[resource.kind], write, tally, advance)
     return [each for each in tallies if each.counts]
 
 
@@ -144,13 +144,13 @@ async def delete(
                 return await _delete(client, resource, key_of(thing), existing, dry_run=dry_run)
 
             tallies.append(Tally(resource.kind))
-            await _each(by_kind[resource.kind], remove, tallies[-1], advance)
+            await _run_concurrently(by_kind[resource.kind], remove, tallies[-1], advance)
 
         async def namespace(name: str) -> Done:
             return await _delete(client, NAMESPACES, ("", name), existing, dry_run=dry_run)
 
         tallies.append(Tally(NAMESPACES.kind))
-        await _each(namespaces, namespace, tallies[-1], advance)
+        await _run_concurrently(namespaces, namespace, tallies[-1], advance)
     if seconds:
         ours = {
             name for name in namespaces if (meta := existing.find(NAMESPACES, ("", name))) and _is_ours(meta)
@@ -245,7 +245,7 @@ async def _delete(
     return "deleted"
 
 
-async def _each(
+async def _run_concurrently(
     items: Iterable[_Item], work: Callable[[_Item], Awaitable[Done]], tally: Tally, advance: Advance
 ) -> None:
     """Process items concurrently. Raises the first KubeError, not an exception group."""

@@ -44,14 +44,14 @@ def write(folder: Path, out: str, *, status: bool) -> Count:
     export(definitions, out=str(files[0]), output="yaml")
     statuses: list[Document] = []
     rest = chain([first] if first else [], documents)
-    export(_apart(rest, statuses), out=str(files[1]), output="yaml")
+    export(_split_status(rest, statuses), out=str(files[1]), output="yaml")
     if status:
         export(statuses, out=str(files[2]), output="yaml")
     count.statuses = len(statuses)
     return count
 
 
-def _apart(documents: Iterator[Document], statuses: list[Document]) -> Iterator[Document]:
+def _split_status(documents: Iterator[Document], statuses: list[Document]) -> Iterator[Document]:
     for document in documents:
         if status := document.pop("status", None):
             metadata = {k: v for k, v in document["metadata"].items() if k in ("name", "namespace")}

@@ -78,7 +78,7 @@ class HubFailed(CommandError):
     """An unexpected exception in the hub."""
 
 
-async def _for_ever() -> None:
+async def _wait_forever() -> None:
     await asyncio.Event().wait()
 
 
@@ -92,7 +92,7 @@ class Announcement:
     state: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
     facts: Mapping[str, object] = field(default_factory=dict)
-    over: Callable[[], Awaitable[None]] = _for_ever
+    over: Callable[[], Awaitable[None]] = _wait_forever
 
 
 Companion = Callable[[Hub, Path], AbstractAsyncContextManager[Announcement]]

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from fairway.api.meta import format_time
-from fairway.cli.client.messages import explain_error, is_nowhere
+from fairway.cli.client.messages import explain_error, is_unconfigured
 from fairway.cli.client.session import HubChoice
 from fairway.kube import Connection
 from fairway.kube.errors import (
@@ -44,7 +44,7 @@ NO_HUB: Final = (
 
 
 def cluster_message(error: Exception, connection: Connection | None = None) -> str:
-    if isinstance(error, KubeError) and is_nowhere(error):
+    if isinstance(error, KubeError) and is_unconfigured(error):
         return NO_CLUSTER
     place = "the kubeconfig" if connection is None else connection.place or "the kubeconfig"
     if isinstance(error, Unauthorized | Forbidden):

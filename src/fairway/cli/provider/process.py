@@ -99,7 +99,7 @@ async def _work(
             await runner.run()
 
 
-def rehearse(job: Job, *, dry_run: bool, output: OutputFormat) -> None:
+def read_once(job: Job, *, dry_run: bool, output: OutputFormat) -> None:
     """Read once and print the scores; publish them without ``dry_run``. Raises CommandErrors."""
     # Output of providers must not mix with the document on stdout.
     with redirect_stdout(sys.stderr):

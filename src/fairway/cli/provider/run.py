@@ -118,7 +118,7 @@ def run(
     Each is a Python file, FILE:NAME for one of several in it, MODULE:NAME, or a name from `fairway provider list`.
     Failures of a provider are reported in the condition of its scores and in the log, and do not affect others.
     """
-    from fairway.cli.provider.process import Job, rehearse, serve
+    from fairway.cli.provider.process import Job, read_once, serve
     from fairway.kube import Timing
     from fairway.kube.leader import unique_identity
     from fairway.providers.runner import Settings
@@ -151,7 +151,7 @@ def run(
         hub=hub,
     )
     if dry_run or once:
-        rehearse(job, dry_run=dry_run, output=output)
+        read_once(job, dry_run=dry_run, output=output)
         return
     serve(
         job,

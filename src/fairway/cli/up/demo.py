@@ -91,7 +91,7 @@ async def print_moves(client: Client, key: Key, *, profile: Profile | None = Non
             while True:
                 current = world.world()
                 selected = recorded(current, key) if key in current.placements else None
-                if selected and not moves.knows(selected):
+                if selected and not moves.has_printed(selected):
                     now = datetime.now(UTC)
                     found = explain(current, key, now=to_micros(now))
                     for line in moves.describe(selected, found, now=now):
@@ -111,7 +111,7 @@ class Moves:
         self._selected: list[str] = []
         self._points: dict[str, int] = {}
 
-    def knows(self, selected: list[str]) -> bool:
+    def has_printed(self, selected: list[str]) -> bool:
         return set(selected) == set(self._selected)
 
     def describe(self, selected: list[str], found: Explanation, *, now: datetime) -> list[str]:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from fairway.api.lease import Lease, parse_micro_time
-from fairway.kube.lease import CLOCKS_APART, believed_seconds
+from fairway.kube.lease import CLOCKS_APART, effective_lease_seconds
 
 NAMESPACE: Final = "open-cluster-management-hub"
 LEASE: Final = "manager-lock"
@@ -26,7 +26,7 @@ def remaining(lease: Lease | None, now: datetime) -> float:
     renewed = None if lease is None else parse_micro_time(lease.spec.renewTime)
     if lease is None or not lease.spec.holderIdentity or renewed is None:
         return 0.0
-    lasts = timedelta(seconds=believed_seconds(lease.spec.leaseDurationSeconds, default=USUAL_LEASE))
+    lasts = timedelta(seconds=effective_lease_seconds(lease.spec.leaseDurationSeconds, default=USUAL_LEASE))
     # Compare durations: the expiry itself could exceed the largest datetime.
     age = now - renewed
     return max((lasts - age).total_seconds(), 0.0) if age > -CLOCKS_APART else 0.0

@@ -36,7 +36,7 @@ from fairway.machines.permit_protocol import (
 log: Final = logging.getLogger(__name__)
 
 PATHS: Final = ("/", PATH)
-DEFAULT_PORT: Final = 10299
+
 DEFAULT_AUDIENCE: Final = "fairway.dev/permits"
 BODY_SECONDS: Final = 5.0
 ANSWER_SECONDS: Final = 5.0

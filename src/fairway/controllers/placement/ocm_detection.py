@@ -12,7 +12,7 @@ from typing import Final
 
 from fairway.api.lease import Lease, parse_micro_time
 from fairway.kube import Client, Forbidden, KubeError, NotFound
-from fairway.kube.lease import CLOCKS_APART, LEASES, believed_seconds
+from fairway.kube.lease import CLOCKS_APART, LEASES, effective_lease_seconds
 
 log: Final = logging.getLogger(__name__)
 
@@ -63,6 +63,6 @@ def _alive(lease: Lease, now: datetime) -> bool:
     renewed = parse_micro_time(lease.spec.renewTime)
     if not lease.spec.holderIdentity or renewed is None:
         return False
-    lasts = timedelta(seconds=believed_seconds(lease.spec.leaseDurationSeconds, default=USUAL_LEASE))
+    lasts = timedelta(seconds=effective_lease_seconds(lease.spec.leaseDurationSeconds, default=USUAL_LEASE))
     # Not their sum, which could exceed the last valid time.
     return -CLOCKS_APART < now - renewed < lasts
