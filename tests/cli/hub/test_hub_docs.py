@@ -50,7 +50,7 @@ def test_hub_page_contains_line(line: str) -> None:
 def test_hub_page_has_the_limits_of_the_code() -> None:
     assert connection.HEADER_SECONDS == connection.HANDSHAKE_SECONDS
     assert ("tries again every two seconds" in PAGE, PROBE_SECONDS) == (True, 2.0)
-    assert ("Events go an hour after" in PAGE, event_expiry.LIFETIME) == (True, 3600.0)
+    assert ("Events are deleted an hour after" in PAGE, event_expiry.LIFETIME) == (True, 3600.0)
     assert ("the four default namespaces" in PAGE, len(NAMESPACES)) == (True, 4)
     for path in OPEN_PATHS:
         assert f"`{path.rstrip('/')}`" in PAGE
