@@ -19,6 +19,8 @@ from fairway.cli.main import fairway
 from fairway.controllers.hosting.metrics import HOSTING_DEFINITIONS
 from fairway.controllers.machines.permit_metrics import MACHINE_DEFINITIONS
 from fairway.controllers.machines.pod_metrics import POD_DEFINITIONS
+from fairway.controllers.recovery.metrics import RECOVERY_DEFINITIONS
+from fairway.controllers.scores.metrics import SCORE_DEFINITIONS
 from fairway.kube import Client, Connection
 from fairway.observe.meters import DEFINITIONS, Definition
 from fairway.observe.provider_meters import PROVIDER_DEFINITIONS
@@ -117,7 +119,7 @@ def _metrics(definitions: Iterable[Definition]) -> str:
 
 
 def metrics() -> str:
-    return _metrics(DEFINITIONS)
+    return _metrics((*DEFINITIONS, *SCORE_DEFINITIONS, *RECOVERY_DEFINITIONS))
 
 
 def hosting_metrics() -> str:

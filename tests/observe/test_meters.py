@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,9 @@ from fairway import __version__
 from fairway.controllers.hosting.metrics import HOSTING_DEFINITIONS, HostingMetrics
 from fairway.controllers.machines.permit_metrics import MACHINE_DEFINITIONS, PermitMetrics
 from fairway.controllers.machines.pod_metrics import POD_DEFINITIONS, PodMetrics
+from fairway.controllers.recovery.metrics import RECOVERY_DEFINITIONS, RecoveryMetrics
+from fairway.controllers.recovery.state_machine import Census
+from fairway.controllers.scores.metrics import SCORE_DEFINITIONS, ScoreMetrics
 from fairway.hosting import HostingState
 from fairway.observe.meters import CHANGES, DEFINITIONS, MANY, OTHER, Meters, values
 from fairway.observe.provider_meters import PROVIDER_DEFINITIONS, ProviderMeters
@@ -28,6 +32,8 @@ ALL_DEFINITIONS = (
     *MACHINE_DEFINITIONS,
     *POD_DEFINITIONS,
     *PROVIDER_DEFINITIONS,
+    *RECOVERY_DEFINITIONS,
+    *SCORE_DEFINITIONS,
 )
 
 
@@ -71,18 +77,18 @@ def used_by_providers() -> ProviderMeters:
     return meters
 
 
-def used_by_hosting() -> Meters:
+def used_by_controllers() -> Meters:
+    """Return meters with a value in every metric of one controller."""
     meters = Meters()
     HostingMetrics(meters).show([], HostingState())
-    return meters
-
-
-def used_by_machines() -> Meters:
-    meters = Meters()
-    metrics = PermitMetrics(meters)
-    metrics.follow(lambda: None)
-    metrics.replied(200, 0.01)
+    permits = PermitMetrics(meters)
+    permits.follow(lambda: None)
+    permits.replied(200, 0.01)
     PodMetrics(meters, profiles=("fairway",)).follow(lambda: None)
+    RecoveryMetrics(meters).show(
+        Census(fleet=3, known=2, low=1, tainted=1, exempt=0), held=0, suspected=False
+    )
+    ScoreMetrics(meters).show({"resource-usage-score": Counter()}, held=())
     return meters
 
 
@@ -236,11 +242,16 @@ def families() -> dict[str, Told]:
     """Return Fairway's own metrics, parsed from the exposition."""
     found: dict[str, Told] = {}
     exposed = (*used().expose().splitlines(), *used_by_providers().expose().splitlines())
-    hosting = (line for line in used_by_hosting().expose().splitlines() if b"fairway_hosting_" in line)
-    own = (b"fairway_machines_", b"fairway_pods_")
-    exposed_by_machines = used_by_machines().expose().splitlines()
-    machines = (line for line in exposed_by_machines if any(prefix in line for prefix in own))
-    lines = "\n".join(line.decode() for line in (*exposed, *hosting, *machines))
+    own = (
+        b"fairway_hosting_",
+        b"fairway_machines_",
+        b"fairway_pods_",
+        b"fairway_recovery_",
+        b"fairway_scores",
+    )
+    of_controllers = used_by_controllers().expose().splitlines()
+    exposed += tuple(line for line in of_controllers if any(prefix in line for prefix in own))
+    lines = "\n".join(line.decode() for line in exposed)
     for family in text_string_to_metric_families(lines):
         if not family.name.startswith("fairway_"):
             continue

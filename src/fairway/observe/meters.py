@@ -64,112 +64,121 @@ class Definition:
     labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()
 
+    def create_counter(self, registry: CollectorRegistry) -> Counter:
+        return Counter(self.name, self.meaning, self.labels, registry=registry)
 
-def _counter(name: str, meaning: str, *labels: str) -> Definition:
+    def create_gauge(self, registry: CollectorRegistry) -> Gauge:
+        return Gauge(self.name, self.meaning, self.labels, registry=registry)
+
+    def create_histogram(self, registry: CollectorRegistry) -> Histogram:
+        return Histogram(self.name, self.meaning, self.labels, buckets=self.buckets, registry=registry)
+
+
+def counter(name: str, meaning: str, *labels: str) -> Definition:
     return Definition(name=name, type="counter", meaning=meaning, labels=labels)
 
 
-def _gauge(name: str, meaning: str, *labels: str) -> Definition:
+def gauge(name: str, meaning: str, *labels: str) -> Definition:
     return Definition(name=name, type="gauge", meaning=meaning, labels=labels)
 
 
-def _histogram(name: str, meaning: str, *labels: str, buckets: tuple[float, ...]) -> Definition:
+def histogram(name: str, meaning: str, *labels: str, buckets: tuple[float, ...]) -> Definition:
     return Definition(name=name, type="histogram", meaning=meaning, labels=labels, buckets=buckets)
 
 
-QUEUE_DEPTH: Final = _gauge(
+QUEUE_DEPTH: Final = gauge(
     "fairway_workqueue_depth", "Keys waiting for a worker of the controller.", "controller"
 )
-QUEUE_ADDS: Final = _counter(
+QUEUE_ADDS: Final = counter(
     "fairway_workqueue_adds_total",
     "Keys added to the queue. A key that is already queued is not counted again.",
     "controller",
 )
-QUEUE_RETRIES: Final = _counter(
+QUEUE_RETRIES: Final = counter(
     "fairway_workqueue_retries_total", "Keys requeued because their reconcile failed.", "controller"
 )
-QUEUE_WAIT: Final = _histogram(
+QUEUE_WAIT: Final = histogram(
     "fairway_workqueue_wait_seconds",
     "Time from the first change of a key until a worker takes it.",
     "controller",
     buckets=WORK_BUCKETS,
 )
-QUEUE_WORK: Final = _histogram(
+QUEUE_WORK: Final = histogram(
     "fairway_workqueue_work_seconds",
     "Time that a worker takes for one key, including writes.",
     "controller",
     buckets=WORK_BUCKETS,
 )
-CYCLE: Final = _histogram(
+CYCLE: Final = histogram(
     "fairway_cycle_seconds",
     "Time to compute one placement, without I/O. "
     "path is followed for an incremental cycle, scratch for one over all clusters.",
     "path",
     buckets=CYCLE_BUCKETS,
 )
-DECISIONS_CHANGED: Final = _counter(
+DECISIONS_CHANGED: Final = counter(
     "fairway_decisions_changed_total",
     "PlacementDecisions written, by change: created, updated (clusters changed), refreshed (only scores "
     "or reasons changed), relabelled, deleted.",
     "change",
 )
-WRITES: Final = _counter(
+WRITES: Final = counter(
     "fairway_writes_total", "Writes sent to the hub, successful or not.", *("controller", "resource", "verb")
 )
-EVENTS: Final = _counter(
+EVENTS: Final = counter(
     "fairway_events_total",
     "Recorded Events by what became of them: created, updated (a repetition of one on the hub), suppressed (too many "
     "about one object; the next update counts them), dropped (too many pending, or the process stopped), refused or "
     "failed (by the hub).",
     "result",
 )
-WRITE_ERRORS: Final = _counter(
+WRITE_ERRORS: Final = counter(
     "fairway_write_errors_total",
     "Writes that the hub rejected, by reason. "
     "A few with the reason Conflict are normal: another client wrote first, and the write is retried.",
     *("controller", "resource", "verb", "reason"),
 )
-CELLS_CHANGED: Final = _counter(
+CELLS_CHANGED: Final = counter(
     "fairway_cells_changed_total", "Changed cells of the fleet's columns, by kind of object.", "kind"
 )
-LEADER: Final = _gauge("fairway_leader", "1 if this process holds the lease, 0 if it waits for it.", "lease")
-OBJECTS: Final = _gauge("fairway_objects", "Objects of the hub in the cache.", "kind")
-LAG: Final = _gauge(
+LEADER: Final = gauge("fairway_leader", "1 if this process holds the lease, 0 if it waits for it.", "lease")
+OBJECTS: Final = gauge("fairway_objects", "Objects of the hub in the cache.", "kind")
+LAG: Final = gauge(
     "fairway_informer_lag_seconds",
     "Maximum age of the cache of the resource; +Inf before the first list.",
     "resource",
 )
-UNREADABLE: Final = _gauge(
+UNREADABLE: Final = gauge(
     "fairway_unreadable_fields",
     "Objects with a field that cannot be decoded and is replaced by the safest value.",
     *("kind", "field"),
 )
-REACTION: Final = _histogram(
+REACTION: Final = histogram(
     "fairway_reaction_seconds",
     "Time from an observed change to the written decision.",
     buckets=REACTION_BUCKETS,
 )
-DIFFERENCES: Final = _gauge(
+DIFFERENCES: Final = gauge(
     "fairway_shadow_differences",
     "Placements whose decisions on the hub differ from what Fairway would write; only with --shadow.",
 )
-PLUGIN_FAULTS: Final = _counter(
+PLUGIN_FAULTS: Final = counter(
     "fairway_plugin_faults_total",
     "Calls of third-party plugins that raised, returned nonsense, modified their input or stalled.",
     *("plugin", "point"),
 )
-PLUGIN_CALLS: Final = _histogram(
+PLUGIN_CALLS: Final = histogram(
     "fairway_plugin_call_seconds",
     "Time of one call of a third-party plugin.",
     *("plugin", "point"),
     buckets=CYCLE_BUCKETS,
 )
-PLUGIN_QUARANTINE: Final = _gauge(
+PLUGIN_QUARANTINE: Final = gauge(
     "fairway_plugin_quarantined",
     "1 while a third-party plugin is not called because of repeated faults, otherwise 0.",
     "plugin",
 )
-BUILD: Final = _gauge("fairway_build_info", "Always 1; the label is the version of Fairway.", "version")
+BUILD: Final = gauge("fairway_build_info", "Always 1; the label is the version of Fairway.", "version")
 
 DEFINITIONS: Final = (
     *(QUEUE_DEPTH, QUEUE_ADDS, QUEUE_RETRIES, QUEUE_WAIT, QUEUE_WORK),
@@ -188,7 +197,7 @@ class _Counters:
     """A counter with cached children."""
 
     def __init__(self, definition: Definition, registry: CollectorRegistry) -> None:
-        self._metric = Counter(definition.name, definition.meaning, definition.labels, registry=registry)
+        self._metric = definition.create_counter(registry)
         self._other = (OTHER,) * len(definition.labels)
         self._children: dict[tuple[str, ...], Counter] = {}
 
@@ -206,7 +215,7 @@ class _Counters:
 
 class _Gauges:
     def __init__(self, definition: Definition, registry: CollectorRegistry) -> None:
-        self._metric = Gauge(definition.name, definition.meaning, definition.labels, registry=registry)
+        self._metric = definition.create_gauge(registry)
         self._children: dict[str, Gauge] = {}
 
     def child(self, label: str) -> Gauge:
@@ -219,12 +228,6 @@ class _Gauges:
         child = self._metric.labels(word(label))
         self._children[label] = child
         return child
-
-
-def _made(definition: Definition, registry: CollectorRegistry) -> Histogram:
-    return Histogram(
-        definition.name, definition.meaning, definition.labels, buckets=definition.buckets, registry=registry
-    )
 
 
 def _observe(histogram: Histogram, seconds: float) -> None:
@@ -267,12 +270,12 @@ class Meters:
         self._queue_depth = _Gauges(QUEUE_DEPTH, made)
         self._queue_adds = _Counters(QUEUE_ADDS, made)
         self._queue_retries = _Counters(QUEUE_RETRIES, made)
-        self._queue_wait = _made(QUEUE_WAIT, made)
-        self._queue_work = _made(QUEUE_WORK, made)
+        self._queue_wait = QUEUE_WAIT.create_histogram(made)
+        self._queue_work = QUEUE_WORK.create_histogram(made)
         self._queues: dict[str, QueueMeter] = {}
-        cycle = _made(CYCLE, made)
+        cycle = CYCLE.create_histogram(made)
         self._followed, self._scratch = cycle.labels(FOLLOWED), cycle.labels(SCRATCH)
-        self._reaction = _made(REACTION, made)
+        self._reaction = REACTION.create_histogram(made)
         self._decisions = _Counters(DECISIONS_CHANGED, made)
         for change in CHANGES:
             self._decisions.child(change)  # exported as 0 from the start: a rate needs a first value
@@ -285,11 +288,11 @@ class Meters:
         self._leader = _Gauges(LEADER, made)
         self._objects = _Gauges(OBJECTS, made)
         self._lag = _Gauges(LAG, made)
-        self._unreadable = Gauge(UNREADABLE.name, UNREADABLE.meaning, UNREADABLE.labels, registry=made)
+        self._unreadable = UNREADABLE.create_gauge(made)
         self._unreadable_shown: set[tuple[str, str]] = set()
         self._differences: Gauge | None = None
         self._plugin_faults = _Counters(PLUGIN_FAULTS, made)
-        self._plugin_calls = _made(PLUGIN_CALLS, made)
+        self._plugin_calls = PLUGIN_CALLS.create_histogram(made)
         self._plugin_quarantine = _Gauges(PLUGIN_QUARANTINE, made)
         _Gauges(BUILD, made).child(__version__).set(1)
         ProcessCollector(registry=made)

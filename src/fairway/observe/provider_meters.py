@@ -4,70 +4,47 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from fairway.observe.meters import MANY, OTHER, WORK_BUCKETS, Definition, without_created, word
+from fairway.observe.meters import MANY, OTHER, WORK_BUCKETS, counter, gauge, histogram, without_created, word
 
-READINGS: Final = Definition(
-    name="fairway_provider_readings_total",
-    type="counter",
-    meaning="Readings started by a provider, successful or not.",
-    labels=("provider",),
+READINGS: Final = counter(
+    "fairway_provider_readings_total", "Readings started by a provider, successful or not.", "provider"
 )
-READING_FAILURES: Final = Definition(
-    name="fairway_provider_reading_failures_total",
-    type="counter",
-    meaning="Readings that failed completely or partly, by reason.",
-    labels=("provider", "reason"),
+READING_FAILURES: Final = counter(
+    "fairway_provider_reading_failures_total",
+    "Readings that failed completely or partly, by reason.",
+    *("provider", "reason"),
 )
-READING_SECONDS: Final = Definition(
-    name="fairway_provider_reading_seconds",
-    type="histogram",
-    meaning="Duration of a reading.",
-    labels=("provider",),
-    buckets=WORK_BUCKETS,
+READING_SECONDS: Final = histogram(
+    "fairway_provider_reading_seconds", "Duration of a reading.", "provider", buckets=WORK_BUCKETS
 )
-PROVIDER_WRITES: Final = Definition(
-    name="fairway_provider_writes_total",
-    type="counter",
-    meaning="Score objects written to the hub.",
-    labels=("provider",),
+PROVIDER_WRITES: Final = counter(
+    "fairway_provider_writes_total", "Score objects written to the hub.", "provider"
 )
-WRITE_FAILURES: Final = Definition(
-    name="fairway_provider_write_failures_total",
-    type="counter",
-    meaning="Score objects that the hub rejected, by reason.",
-    labels=("provider", "reason"),
+WRITE_FAILURES: Final = counter(
+    "fairway_provider_write_failures_total",
+    "Score objects that the hub rejected, by reason.",
+    *("provider", "reason"),
 )
-AVOIDED: Final = Definition(
-    name="fairway_provider_writes_avoided_total",
-    type="counter",
-    meaning="Readings that were not written because no score moved by its deadband.",
-    labels=("provider",),
+AVOIDED: Final = counter(
+    "fairway_provider_writes_avoided_total",
+    "Readings that were not written because no score moved by its deadband.",
+    "provider",
 )
-EXPIRY: Final = Definition(
-    name="fairway_provider_expiry_seconds",
-    type="gauge",
-    meaning="Time until the first published score of the provider expires; negative after that.",
-    labels=("provider",),
+EXPIRY: Final = gauge(
+    "fairway_provider_expiry_seconds",
+    "Time until the first published score of the provider expires; negative after that.",
+    "provider",
 )
-SCORE: Final = Definition(
-    name="fairway_provider_score",
-    type="gauge",
-    meaning="The last written score.",
-    labels=("provider", "cluster", "score"),
-)
+SCORE: Final = gauge("fairway_provider_score", "The last written score.", *("provider", "cluster", "score"))
 
 PROVIDER_DEFINITIONS: Final = (
     *(READINGS, READING_FAILURES, READING_SECONDS, PROVIDER_WRITES, WRITE_FAILURES, AVOIDED),
     *(EXPIRY, SCORE),
 )
-
-
-def _counter(definition: Definition, registry: CollectorRegistry) -> Counter:
-    return Counter(definition.name, definition.meaning, definition.labels, registry=registry)
 
 
 class ProviderMeters:
@@ -76,19 +53,13 @@ class ProviderMeters:
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.registry = registry if registry is not None else CollectorRegistry()
         made = self.registry
-        self._readings = _counter(READINGS, made)
-        self._reading_failures = _counter(READING_FAILURES, made)
-        self._seconds = Histogram(
-            READING_SECONDS.name,
-            READING_SECONDS.meaning,
-            READING_SECONDS.labels,
-            buckets=READING_SECONDS.buckets,
-            registry=made,
-        )
-        self._writes = _counter(PROVIDER_WRITES, made)
-        self._write_failures = _counter(WRITE_FAILURES, made)
-        self._avoided = _counter(AVOIDED, made)
-        self._scores = Gauge(SCORE.name, SCORE.meaning, SCORE.labels, registry=made)
+        self._readings = READINGS.create_counter(made)
+        self._reading_failures = READING_FAILURES.create_counter(made)
+        self._seconds = READING_SECONDS.create_histogram(made)
+        self._writes = PROVIDER_WRITES.create_counter(made)
+        self._write_failures = WRITE_FAILURES.create_counter(made)
+        self._avoided = AVOIDED.create_counter(made)
+        self._scores = SCORE.create_gauge(made)
         self._shown: dict[tuple[str, str], tuple[str, ...]] = {}
         self._series = 0
         self._reasons: set[tuple[str, str]] = set()
@@ -98,8 +69,8 @@ class ProviderMeters:
     def provider(self, name: str, *, expiry: Callable[[], float]) -> None:
         """Export the metrics of a provider from now on. ``expiry`` returns the seconds to the first expiry, or NaN."""
         label = word(name)
-        for counter in (self._readings, self._writes, self._avoided):
-            counter.labels(label)
+        for each in (self._readings, self._writes, self._avoided):
+            each.labels(label)
         self._expiry[label] = expiry
 
     def reading(self, provider: str, *, seconds: float) -> None:

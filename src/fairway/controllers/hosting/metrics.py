@@ -4,31 +4,22 @@ from collections import Counter as Counts
 from collections.abc import Iterable
 from typing import Final
 
-from prometheus_client import Counter, Gauge
-
 from fairway.api.hosted_request import PENDING, PHASES, HostedClusterRequest
 from fairway.hosting import HostingState, Unknown
-from fairway.observe.meters import Definition, Meters
+from fairway.observe.meters import Meters, counter, gauge
 
-REQUESTS: Final = Definition(
-    name="fairway_hosting_requests",
-    type="gauge",
-    meaning="HostedClusterRequests by phase.",
-    labels=("phase",),
-)
-HOSTS: Final = Definition(
-    name="fairway_hosting_hosts",
-    type="gauge",
-    meaning="Hosting clusters by state: known (their load is published), unknown (it is missing or old, so that they "
+REQUESTS: Final = gauge("fairway_hosting_requests", "HostedClusterRequests by phase.", "phase")
+HOSTS: Final = gauge(
+    "fairway_hosting_hosts",
+    "Hosting clusters by state: known (their load is published), unknown (it is missing or old, so that they "
     "get no hosted cluster).",
-    labels=("state",),
+    "state",
 )
-RELEASES: Final = Definition(
-    name="fairway_hosting_releases_total",
-    type="counter",
-    meaning="Places that were given up, by reason: deadline, deleted, host (the hosting cluster was deleted), move (an "
+RELEASES: Final = counter(
+    "fairway_hosting_releases_total",
+    "Places that were given up, by reason: deadline, deleted, host (the hosting cluster was deleted), move (an "
     "approved one).",
-    labels=("reason",),
+    "reason",
 )
 HOSTING_DEFINITIONS: Final = (REQUESTS, HOSTS, RELEASES)
 DEADLINE: Final = "deadline"
@@ -40,9 +31,9 @@ MOVE: Final = "move"
 class HostingMetrics:
     def __init__(self, meters: Meters) -> None:
         registry = meters.registry
-        self._requests = Gauge(REQUESTS.name, REQUESTS.meaning, REQUESTS.labels, registry=registry)
-        self._hosts = Gauge(HOSTS.name, HOSTS.meaning, HOSTS.labels, registry=registry)
-        self._releases = Counter(RELEASES.name, RELEASES.meaning, RELEASES.labels, registry=registry)
+        self._requests = REQUESTS.create_gauge(registry)
+        self._hosts = HOSTS.create_gauge(registry)
+        self._releases = RELEASES.create_counter(registry)
         for reason in (DEADLINE, DELETED, HOST, MOVE):
             self._releases.labels(reason)
 

@@ -2,29 +2,29 @@
 
 from typing import Final
 
-from prometheus_client import Gauge
-
 from fairway.controllers.recovery.state_machine import Census
-from fairway.observe.meters import Meters
+from fairway.observe.meters import Meters, gauge
 
-CLUSTERS: Final = "fairway_recovery_clusters"
-CLUSTERS_MEANING: Final = (
+CLUSTERS: Final = gauge(
+    "fairway_recovery_clusters",
     "Clusters by recovery state: low (health below the threshold), tainted, "
     "held (low for long enough, but not tainted: over budget or the provider is suspected), "
-    "exempt (by annotation), unknown (no health that is valid)."
+    "exempt (by annotation), unknown (no health that is valid).",
+    "state",
 )
-SUSPECTED: Final = "fairway_recovery_provider_suspected"
-SUSPECTED_MEANING: Final = (
-    "1 while so many clusters became unhealthy at once that tainting is paused, 0 otherwise."
+SUSPECTED: Final = gauge(
+    "fairway_recovery_provider_suspected",
+    "1 while so many clusters became unhealthy at once that tainting is paused, 0 otherwise.",
 )
+RECOVERY_DEFINITIONS: Final = (CLUSTERS, SUSPECTED)
 STATES: Final = ("low", "tainted", "held", "exempt", "unknown")
 
 
 class RecoveryMetrics:
     def __init__(self, meters: Meters) -> None:
-        clusters = Gauge(CLUSTERS, CLUSTERS_MEANING, ("state",), registry=meters.registry)
+        clusters = CLUSTERS.create_gauge(meters.registry)
         self._states = {state: clusters.labels(state) for state in STATES}
-        self._suspected = Gauge(SUSPECTED, SUSPECTED_MEANING, registry=meters.registry)
+        self._suspected = SUSPECTED.create_gauge(meters.registry)
 
     def show(self, census: Census, *, held: int, suspected: bool) -> None:
         values = (census.low, census.tainted, held, census.exempt, census.fleet - census.known)

@@ -5,21 +5,22 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Final
 
-from prometheus_client import Gauge
-
 from fairway.api.score import AddOnPlacementScore
 from fairway.clusters.scores import is_silent
-from fairway.observe.meters import Meters
+from fairway.observe.meters import Meters, gauge
 
-SCORES: Final = "fairway_scores"
-SCORES_MEANING: Final = (
+SCORES: Final = gauge(
+    "fairway_scores",
     "AddOnPlacementScores by resource and state: fresh, expired, silent (marked: its values are not its "
-    "provider's), endless (without validUntil), orphan (its cluster was deleted)."
+    "provider's), endless (without validUntil), orphan (its cluster was deleted).",
+    *("resource", "state"),
 )
-HELD: Final = "fairway_scores_held"
-HELD_MEANING: Final = (
-    "1 while so many scores of the resource are silent at once that none is marked, 0 otherwise."
+HELD: Final = gauge(
+    "fairway_scores_held",
+    "1 while so many scores of the resource are silent at once that none is marked, 0 otherwise.",
+    "resource",
 )
+SCORE_DEFINITIONS: Final = (SCORES, HELD)
 STATES: Final = ("fresh", "expired", "silent", "endless", "orphan")
 MOST_RESOURCES: Final = 100
 """Limit of resources with metrics: any publisher can invent names."""
@@ -39,8 +40,8 @@ def state_of(score: AddOnPlacementScore, *, clustered: bool, wall: datetime) -> 
 
 class ScoreMetrics:
     def __init__(self, meters: Meters) -> None:
-        self._scores = Gauge(SCORES, SCORES_MEANING, ("resource", "state"), registry=meters.registry)
-        self._held = Gauge(HELD, HELD_MEANING, ("resource",), registry=meters.registry)
+        self._scores = SCORES.create_gauge(meters.registry)
+        self._held = HELD.create_gauge(meters.registry)
         self._shown: set[str] = set()
 
     def show(self, counts: Mapping[str, Counter[str]], *, held: Iterable[str]) -> None:
