@@ -21,7 +21,7 @@ FLAGS, ALERTS, LEADS, SHARDS, WHY = (
     "Alerts",
     "Who leads",
     "Shards",
-    "Why is it so?",
+    "Why did a placement select these clusters?",
 )
 MONITORING = ("ServiceMonitor", "PrometheusRule")
 
