@@ -170,6 +170,8 @@ HOSTILE = {
     "findAll that looks ahead": "s.findAll('a(.*b)?').size() > 0",
     "equality of shared parts": f"[1]{DOUBLED} == [1]{DOUBLED}",
     "equality of maps with shared parts": f"{{'k': 1}}{MAPPED} == {{'k': 1}}{MAPPED}",
+    "equality of long lists": "n.all(a, n == n)",
+    "search that ends early": "n.all(a, 31 in n)",
     "search in shared parts": f"[[1]{DOUBLED}].indexOf([1]{DOUBLED}) == 0",
     "formatted shared parts": f"'%s'.format([[1]{DOUBLED}]) == ''",
     "loop without a cost": "n.all(a, !n.exists_one(b, false))",
