@@ -4,9 +4,10 @@ from collections.abc import Hashable, Mapping
 from typing import Any
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import given
 
-from fairway.engine import cycle
+from fairway.engine import alike, cycle
 from fairway.engine.alike import AlikeMemory
 from fairway.engine.ledger import Earmark, Ledger, LedgerColumns, LedgerError
 from fairway.engine.points import Context, CycleWorkload, Reads, Scores, Timeless, Weighted
@@ -63,6 +64,20 @@ def test_third_alike_workload_continues_from_the_second() -> None:
     harness.place(asking("other", cpu=1001))
     harness.place(asking("more", cpu=1000, wanted=2))
     assert harness.memory.followed == 4
+
+
+def test_full_memory_of_alike_workloads_drops_the_one_not_used_for_longest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(alike, "KEPT", 2)
+    harness = Harness()
+    for at, cpu in enumerate((100, 100, 200, 200, 100, 300, 300)):
+        harness.place(asking(f"w{at}", cpu=cpu))
+    assert harness.memory.followed == 1
+    harness.place(asking("again", cpu=100))
+    assert harness.memory.followed == 2
+    harness.place(asking("dropped", cpu=200))
+    assert harness.memory.followed == 2
 
 
 def test_beneficiary_of_an_earmark_is_not_alike() -> None:

@@ -130,10 +130,11 @@ def test_grown_fleet_recomputes_all_derived_rows() -> None:
     assert question.answer(fleet.snapshot(), "a", "c299") == ["a"]
 
 
-def test_derived_results_are_shared_by_name_and_oldest_is_dropped() -> None:
+def test_derived_results_are_shared_by_name_and_the_least_recently_used_is_dropped() -> None:
     snapshot = fleet_of(a="prod").snapshot()
-    first = snapshot.derived("first", reads=None)
+    first, second = (snapshot.derived(each, reads=None) for each in ("first", "second"))
     assert snapshot.derived("first", reads=None) is first
-    for number in range(DERIVED_LIMIT):
+    for number in range(DERIVED_LIMIT - 1):
         snapshot.derived(number, reads=None)
-    assert snapshot.derived("first", reads=None) is not first
+    assert snapshot.derived("first", reads=None) is first
+    assert snapshot.derived("second", reads=None) is not second

@@ -149,6 +149,10 @@ async def test_token_cache_is_bounded(clock: ManualClock, monkeypatch: pytest.Mo
     assert len(hub.asked) == 4
     await access.user("one")
     assert len(hub.asked) == 5
+    clock.advance(REMEMBERED_SECONDS)
+    for token in ("three", "two", "three"):  # the review of "four" is the oldest
+        await access.user(token)
+    assert len(hub.asked) == 7
 
 
 async def test_path_review_has_user_groups_and_extra(clock: ManualClock) -> None:
