@@ -750,6 +750,18 @@ class TestGuard:
         assert now() == 10
         await replica.end()
 
+    async def test_error_of_the_hub_after_the_deadline_loses_the_fence(self) -> None:
+        replica = await self.lead(FakeLease())
+
+        async def fail_late(_request: Callable[[], Lease]) -> Lease:
+            replica.clock.since += 20
+            raise TransportError("connection reset")
+
+        replica.wire.faults = [fail_late]
+        with pytest.raises(Lost, match=NOT_RENEWED):
+            await replica.elector.check()
+        await replica.end()
+
     async def test_guarded_block_is_cancelled_when_the_term_ends(self) -> None:
         hub = FakeLease()
         replica = await self.lead(hub)
