@@ -284,10 +284,11 @@ def test_permit_waits_at_most_fifteen_minutes(wait: timedelta | None) -> None:
 
 
 def test_binding_begins_when_every_waiting_permit_approved() -> None:
-    commits = machine(permits=(Gate("A", waits(5)), Gate("Open", (OK, None)), Gate("B", waits(5))))
+    commits = machine(permits=(Gate("A", waits(5)), Gate("Open", (OK, None)), Gate("B", waits(9))))
     commits.start(context(), now=0)
     assert commits.allow(KEY, "A", now=1) == []
     assert commits.allow(KEY, "A", now=1) == []
+    assert commits.next_deadline() == 9 * SECOND
     assert kinds(commits.allow(KEY, "B", now=1)) == [BeginBinding, RunBind]
     assert commits.deny(KEY, "B", "too late") == []
     assert commits.next_deadline() is None
@@ -467,6 +468,14 @@ def test_workload_bound_elsewhere_by_another_actor_is_given_back_and_not_queued(
     assert (kinds(out), log) == ([Cancel, Broadcast, Done], ["+R", "-R"])
 
 
+def test_workload_bound_by_another_actor_before_bind_runs_is_given_back_even_on_the_same_host() -> None:
+    log: list[str] = []
+    commits = machine(Books("R", log), permits=(Gate("P", waits(5)),))
+    commits.start(context(), now=0)
+    assert kinds(commits.observed(KEY, (HOST,), now=1)) == [Broadcast, Done]
+    assert log == ["+R", "-R"]
+
+
 def test_recreated_host_of_the_same_name_is_another_host() -> None:
     commits = machine()
     commits.start(context(), now=0)
@@ -581,16 +590,18 @@ def test_commit_that_takes_no_host_begins_with_bind() -> None:
 
 
 def test_permit_plugins_that_wait_are_asked_again_until_their_deadline() -> None:
-    gate, other = Gate("A", waits(5)), Gate("Open", (OK, None))
-    commits = machine(permits=(gate, other))
+    gate, slow, other = Gate("A", waits(5)), Gate("B", waits(9)), Gate("Open", (OK, None))
+    commits = machine(permits=(gate, slow, other))
     commits.start(context(), now=0)
     gate.result = (Status(Code.WAIT, ("needs a ticket",)), timedelta(hours=1))
     other.result = ValueError("must not be called again")
     assert commits.ask_again(KEY, now=1) == []
     found = commits.find(KEY)
     assert found is not None
-    assert (found.reasons, commits.next_deadline()) == ({"A": ("needs a ticket",)}, 5 * SECOND)
+    assert (found.reasons["A"], commits.next_deadline()) == (("needs a ticket",), 5 * SECOND)
     gate.result = (OK, None)
+    assert (commits.ask_again(KEY, now=2), commits.next_deadline()) == ([], 9 * SECOND)
+    slow.result = (OK, None)
     assert kinds(commits.ask_again(KEY, now=2)) == [BeginBinding, RunBind]
     assert commits.ask_again(KEY, now=3) == []
 

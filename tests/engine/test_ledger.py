@@ -246,6 +246,37 @@ def test_source_that_shrank_frees_no_more_than_it_left() -> None:
     assert (left(ledger, A), left(ledger, D)) == (1, 0)
 
 
+def test_earmarks_of_a_source_that_shrank_share_what_it_left() -> None:
+    ledger = seed()
+    for id_, who, amount in (("m1", A, 1), ("m2", D, 2)):
+        planned(ledger, id_=id_, who=who, amount=amount)
+    with ledger.transaction(epoch=0) as tx:
+        tx.reserve(N1, B, cu(2))
+        tx.reserve(N1, C, cu(1))
+    released(ledger, B)
+    assert {id_: each.amounts for id_, each in account(ledger).earmarks.items()} == {"m1": cu(1), "m2": cu(1)}
+
+
+def test_growth_uses_up_one_earmark_after_the_other() -> None:
+    ledger = seed()
+    planned(ledger, id_="m1", amount=2, of=B)
+    planned(ledger, id_="m2", amount=3, of=X)
+    released(ledger, B, X)
+    with ledger.transaction(epoch=0) as tx:
+        tx.reserve(N1, A, cu(7))
+    assert {id_: each.amounts for id_, each in account(ledger).earmarks.items()} == {"m2": cu(2)}
+
+
+def test_room_of_a_source_that_returned_can_be_earmarked_again() -> None:
+    ledger = seed()
+    planned(ledger, id_="m1", amount=2)
+    released(ledger, B)
+    with ledger.transaction(epoch=0) as tx:
+        tx.reserve(N1, B, cu(1))
+    planned(ledger, id_="m2", amount=1, who=D)
+    assert set(account(ledger).earmarks) == {"m1", "m2"}
+
+
 def test_earmark_of_free_room_is_kept_at_once_and_cannot_be_promised_twice() -> None:
     ledger = seed()
     with ledger.transaction(epoch=0) as tx:
@@ -367,6 +398,12 @@ def test_event_of_a_transaction_has_what_became_more_or_less_grantable() -> None
     with ledger.transaction(epoch=0) as tx:
         tx.confirm(N1, A, cu(4))
     assert tx.event("a observed") is None
+    with ledger.transaction(epoch=0) as tx:
+        tx.set_capacity(N1, cu(11))
+        tx.set_capacity(N2, cu(9))
+    event = tx.event("resized")
+    assert event is not None
+    assert event.columns == {grantable("cu"): Direction.ANY}
     with ledger.transaction(epoch=0) as tx:
         tx.remove_host(N1)
     event = tx.event("n1 removed")

@@ -11,12 +11,20 @@ import pytest
 from engine.toys import Refuse, fleet_of
 from fairway.api.cluster import ManagedCluster
 from fairway.clusters import Fleet
-from fairway.engine.commit.instructions import Bound, Returned, RunBind
+from fairway.engine.commit.instructions import Bound, Returned, RunBind, RunPostBind
 from fairway.engine.dependencies import Event, event_of
-from fairway.engine.points import NOMINATION, CommitContext, Context, Nomination
+from fairway.engine.points import (
+    NOMINATION,
+    CommitContext,
+    Context,
+    CycleWorkload,
+    Nomination,
+    Reads,
+    Timeless,
+)
 from fairway.engine.profile import Profile, assemble
 from fairway.engine.queue import State
-from fairway.engine.scheduler import Scheduler
+from fairway.engine.scheduler import STALE_FOR, Scheduler
 from fairway.engine.status import OK, Code, Status, failed, unschedulable
 from fairway.engine.workload import HostKey, Workload, WorkloadKey
 from fairway.fleet.instant import SECOND
@@ -30,6 +38,8 @@ class Binder:
 
     async def bind(self, context: CommitContext, /) -> Status:
         return OK
+
+    async def post_bind(self, context: CommitContext, /) -> None: ...
 
 
 @dataclass
@@ -190,9 +200,24 @@ def test_stale_update_of_a_bound_workload_does_not_bind_it_again() -> None:
     it.scheduler.finished(bind.key, bind.token, OK, now=NOW)
     it.scheduler.put(workload("w", priority=1), now=NOW)
     assert (it.step(), it.state("w")) == ([], None), "the watch shows it as it was before"
+    assert it.scheduler.next_deadline() == NOW + STALE_FOR
     it.scheduler.observed(bind.key, bind.context.hosts, now=NOW)
     it.scheduler.put(workload("w"), now=NOW)
     assert it.state("w") is State.ACTIVE, "it lost its host later"
+
+
+def test_workload_that_lost_its_host_is_not_bound_again_before_post_bind_has_ended() -> None:
+    it = scheduled(post_binds=(Binder(),))
+    it.scheduler.put(workload("w"), now=NOW)
+    (bind,) = it.step()
+    _, post_bind = it.scheduler.finished(bind.key, bind.token, OK, now=NOW)
+    assert isinstance(post_bind, RunPostBind)
+    it.scheduler.put(workload("w", priority=1), now=NOW)
+    later = NOW + STALE_FOR
+    it.scheduler.advance(now=later)
+    assert (it.step(now=later), it.state("w")) == ([], State.ERROR_BACKOFF)
+    it.scheduler.finished(post_bind.key, post_bind.token, None, now=later)
+    assert [type(each) for each in it.step(now=later + 3 * SECOND)] == [RunBind]
 
 
 def test_workload_observed_as_bound_leaves_the_queue_wherever_it_is() -> None:
@@ -220,6 +245,48 @@ def test_workload_that_changes_while_it_waits_for_permits_is_tried_again_at_once
     assert (it.state("w"), waits.log) == (State.ACTIVE, ["+", "-"])
     it.step()
     assert waits.log == ["+", "-", "+"]
+
+
+def test_workload_whose_permit_timed_out_is_tried_again() -> None:
+    it, waits = waiting()
+    later = NOW + 60 * SECOND
+    it.scheduler.advance(now=later)
+    assert (it.state("w"), waits.log, len(it.scheduler)) == (State.UNSCHEDULABLE, ["+", "-"], 0)
+    it.scheduler.on_event(Event(label="b changed", hosts=frozenset({"b"})), now=later)
+    it.step(now=later + 3 * SECOND)
+    assert waits.log == ["+", "-", "+"]
+
+
+def test_alike_workloads_share_no_state_of_their_commits() -> None:
+    seen: list[str | None] = []
+
+    class Same(Timeless):
+        """A filter and Reserve plugin for which all workloads are alike."""
+
+        name = "Same"
+
+        def filter(self, _context: Context, _row: int, /) -> Status:
+            return OK
+
+        def reads(self, _context: Context, /) -> Reads:
+            return Reads()
+
+        def signature(self, _workload: CycleWorkload, /) -> str:
+            return ""
+
+        def reserve(self, context: CommitContext, /) -> Status:
+            seen.append(context.state.find("owner", str))
+            context.state.write("owner", context.workload.name)
+            return OK
+
+        def unreserve(self, context: CommitContext, /) -> None: ...
+
+    same = Same()
+    it = scheduled(same, reserves=(same,))
+    for name in "vwx":
+        it.scheduler.put(workload(name), now=NOW)
+        it.step()
+    assert seen == [None, None, None]
 
 
 def test_recreated_workload_takes_nothing_over_from_the_commit_of_the_old_one() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from fairway.engine.dependencies import Dependencies, Event
 from fairway.engine.points import Reads, SortKey
-from fairway.engine.queue import Backoff, Rejection, SchedulingQueue, State
+from fairway.engine.queue import Backoff, Rejection, RetryLimit, SchedulingQueue, State
 from fairway.engine.queue import in_flight as in_flight_module
 from fairway.engine.status import OK, Status, unschedulable
 from fairway.engine.workload import Workload, WorkloadKey
@@ -105,6 +105,26 @@ def test_backoff_of_errors_counts_consecutive_errors_only() -> None:
     queue.pop(now=now)
     queue.fail(key(), "timeout", now=now)
     assert queue.next_deadline() == now + 2 * SECOND
+    queue.pop(now=now + 2 * SECOND)
+    queue.settle(key(), Dependencies(), now=now + 2 * SECOND)
+    assert queue.errors(key()) == 0
+
+
+def test_limit_of_all_retries_adds_to_the_backoff() -> None:
+    queue = queue_of(workload("a"), workload("b"), retries=RetryLimit(burst=1, every=30 * SECOND))
+    for name, deadline in (("a", 2), ("b", 30)):
+        assert popped(queue) == name
+        queue.fail(key(name), "timeout", now=0)
+        explanation = queue.explain(key(name))
+        assert explanation is not None
+        assert explanation.next_try == deadline * SECOND
+
+
+def test_retry_limit_allows_no_more_than_a_burst_after_a_long_pause() -> None:
+    limit = RetryLimit(burst=2, every=SECOND)
+    assert [limit.reserve(0) for _ in range(4)] == [0, 0, SECOND, 2 * SECOND]
+    later = 1000 * SECOND
+    assert [limit.reserve(later) - later for _ in range(3)] == [0, 0, SECOND]
 
 
 def test_rejected_workload_waits_for_an_event_that_its_rejector_reads() -> None:
@@ -265,6 +285,17 @@ def test_activation_in_flight_is_replayed() -> None:
     assert state(queue) is State.BACKOFF
 
 
+def test_workload_changed_in_an_earlier_attempt_waits_from_its_next_change_on() -> None:
+    queue = queue_of(workload())
+    queue.pop(now=0)
+    queue.activate([key()], now=1)
+    queue.reject(key(), [FIT], now=2)
+    assert (state(queue), popped(queue, 3)) == (State.BACKOFF, "a")
+    queue.settle(key(), Dependencies(), now=4)
+    queue.activate([key()], now=5)
+    assert (popped(queue, 6), queue.woken(key())) == ("a", 5)
+
+
 def test_changed_spec_wakes_and_an_equal_one_does_not() -> None:
     queue = rejected(FIT)
     queue.put(workload(), now=1)
@@ -314,6 +345,8 @@ def test_workload_without_an_event_is_tried_again_after_five_minutes() -> None:
     assert queue.next_deadline() == 300 * SECOND
     assert popped(queue, 300 * SECOND - 1) is None
     assert popped(queue, 300 * SECOND) == "a"
+    queue.reject(key(), [Rejection(plugin="Never", reads=Reads())], now=301 * SECOND)
+    assert queue.next_deadline() == 601 * SECOND
 
 
 def test_failure_after_permit_is_retried_although_events_are_no_longer_tracked() -> None:
@@ -401,6 +434,9 @@ def test_gated_workload_is_tested_again_only_by_events_its_gate_reads() -> None:
     assert state(queue) is State.GATED
     queue.on_event(QUOTA, now=2)
     assert state(queue) is State.ACTIVE
+    explanation = queue.explain(key())
+    assert explanation is not None
+    assert explanation.reasons == ()
 
 
 def test_gated_workload_is_queued_when_its_last_gate_is_removed() -> None:

@@ -74,7 +74,7 @@ class Commit:
     plugin: str = ""
     """The plugin that runs."""
     faulty: bool = False
-    """Whether the Bind plugin that ran last raised or returned nonsense."""
+    """Whether a Bind plugin raised or returned nonsense."""
     certain: bool = False
     """Whether a Bind request whose reply was lost can no longer take effect."""
 
@@ -424,7 +424,6 @@ class CommitMachine:
         if step == len(self._plugins.binds):
             return self._unwind(commit, Fail(commit.key, ALL_SKIPPED))
         plugin = self._plugins.binds[step]
-        commit.faulty = False
         token = self._enter(commit, Phase.BIND, step, plugin.name)
         return [RunBind(commit.key, token, plugin, commit.context)]
 
