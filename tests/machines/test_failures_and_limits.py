@@ -190,6 +190,18 @@ def test_f4_limits_per_source_per_target_and_fleet_hold() -> None:
         assert world.permit("a") == 4, "the rest follows"
 
 
+def test_f4_free_room_is_not_claimed_before_all_moves_of_a_plan_started() -> None:
+    world = World(MachinePolicy(per_source=1, watermark=1000))
+    world.add("a", 4)
+    for name in ("b", "c"):
+        world.add(name, 1, migratable=True)
+    world.add("x", 3, vm=False)
+    world.load()
+    world.ask("a", 7, unit=3)
+    world.run()
+    assert ([each.from_source for each in world.migration.claims], world.free(N1)) == ([True], 1)
+
+
 def test_f5_denied_demand_under_the_watermark_starts_a_migration() -> None:
     """Total 10, watermark 9, reserved 9, unit 2: the reference never starts one."""
     world = World()

@@ -3,6 +3,7 @@
 import itertools
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import given, settings
 
 from fairway.engine.workload import HostKey, WorkloadKey
@@ -75,6 +76,21 @@ def test_targets_have_room_for_all_moves_together() -> None:
     assert {move.target for move in plan.moves} == set(HOSTS[:2])
 
 
+def test_target_is_chosen_again_if_the_next_machine_needs_its_room() -> None:
+    machines = [candidate("large", 4, targets=2), candidate("picky", 3, targets=1)]
+    plan = plan_moves({"cpu": 7}, machines, targets(4, 4))
+    assert plan is not None
+    assert {move.key.name: move.target.name for move in plan.moves} == {"large": "n3", "picky": "n2"}
+
+
+def test_moves_of_equal_bytes_are_compared_by_the_sum_of_their_priorities() -> None:
+    machines = [
+        candidate(name, cpu, priority=priority)
+        for name, cpu, priority in (("a", 1, 0), ("b", 3, 1), ("c", 3, 1), ("d", 5, 5))
+    ]
+    assert names(plan_moves({"cpu": 6}, machines, targets(20))) == ["b", "c"]
+
+
 def test_slots_of_a_target_limit_the_moves_to_it() -> None:
     machines = [candidate("a", 3), candidate("b", 3)]
     assert plan_moves({"cpu": 6}, machines, targets(20, slots=1)) is None
@@ -98,6 +114,23 @@ def test_many_candidates_are_planned_greedily_with_a_lower_bound() -> None:
     plan = plan_moves({"cpu": 23}, machines, targets(99, 99, 99, slots=99))
     assert plan is not None
     assert (plan.exact, len(plan.moves), plan.lower_bound) == (False, 5, 5)
+
+
+@pytest.mark.parametrize(
+    ("machines", "deficit", "moved"),
+    [
+        ([("early", 6, 6), ("x", 10, 0), ("y", 0, 10)], (10, 10), ["x", "y"]),
+        ([("large", 9, 9), ("small", 2, 0)], (2, 0), ["small"]),
+        ([("a", 4, 0), ("useless", 1, 0)], (4, 4), ["a"]),
+    ],
+    ids=["unnecessary after later moves", "no more useful than the deficit", "useless for the rest"],
+)
+def test_greedy_plan_has_no_move_without_use(
+    machines: list[tuple[str, int, int]], deficit: tuple[int, int], moved: list[str]
+) -> None:
+    found = [candidate(*each) for each in machines]
+    wanted = dict(zip(("cpu", "memory"), deficit, strict=True))
+    assert names(plan_moves(wanted, found, targets(40), exact_candidates=0, partial=True)) == moved
 
 
 sizes = st.integers(0, 6)

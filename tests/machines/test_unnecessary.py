@@ -23,6 +23,18 @@ def at(phase: Phase) -> World:
     raise AssertionError(phase)
 
 
+def observe_use(world: World, amount: int) -> None:
+    """Change the use of the pod without a machine."""
+    x = key("x")
+    world.pods[x] = replace(world.pods[x], using=cu(amount))
+    world.send(world.observed(x))
+
+
+def claimed(world: World) -> list[tuple[str, int, bool]]:
+    """Beneficiary, amount and origin of each claim of the migration."""
+    return [(each.beneficiary.name, each.amounts["cpu"], each.from_source) for each in world.migration.claims]
+
+
 @pytest.mark.parametrize("phase", [Phase.PLANNED, Phase.TARGET_PENDING, Phase.TARGET_BOUND, Phase.COPYING])
 def test_u1_u2_deleted_workload_cancels_the_migration_and_its_room_is_granted(phase: Phase) -> None:
     world = at(phase)
@@ -50,9 +62,7 @@ def test_u3_after_cutover_the_migration_goes_on_and_the_beneficiary_grows_from_f
 
 def test_u4_part_of_the_room_shrinks_the_earmark_and_keeps_the_migration() -> None:
     world = at(Phase.COPYING)
-    x = key("x")
-    world.pods[x] = replace(world.pods[x], using=cu(2))
-    world.send(world.observed(x))
+    observe_use(world, 2)
     assert (world.holding("a"), world.migration.phase) == (5, Phase.COPYING)
     (earmark,) = world.account(N1).earmarks.values()
     assert earmark.amounts == cu(1)
@@ -87,9 +97,7 @@ def test_u5_after_cutover_the_room_is_granted_to_waiting_machines_in_order() -> 
 
 def test_u6_room_without_a_deletion_must_last_before_it_cancels() -> None:
     world = at(Phase.COPYING)
-    x = key("x")
-    world.pods[x] = replace(world.pods[x], using=cu(1))
-    world.send(world.observed(x))
+    observe_use(world, 1)
     world.run()
     assert (world.permit("a"), world.migration.phase) == (6, Phase.COPYING)
     world.pass_time(4)
@@ -97,6 +105,71 @@ def test_u6_room_without_a_deletion_must_last_before_it_cancels() -> None:
     world.pass_time(1)
     world.run()
     assert world.migrations == []
+
+
+def test_u6_time_without_need_restarts_when_another_machine_claims_the_room() -> None:
+    world = at(Phase.COPYING)
+    observe_use(world, 1)
+    world.run()
+    world.pass_time(4)
+    world.add("d", 0)
+    world.ask("d", 1)
+    world.run()
+    assert [each.beneficiary for each in world.migration.claims] == [key("d")]
+    observe_use(world, 0)
+    world.run()
+    world.pass_time(4)
+    assert world.migration.phase is Phase.COPYING
+    world.pass_time(1)
+    world.run()
+    assert world.migrations == []
+
+
+def test_u6_time_without_need_restarts_when_the_node_exceeds_its_watermark_again() -> None:
+    world = fixture()
+    world.pass_time(10)
+    world.run()
+    assert world.migration.reason == "AboveWatermark"
+    world.pass_time(10)
+    assert world.migration.phase is Phase.COPYING, "without it the node would exceed its watermark"
+    for use in (1, 3, 1):
+        observe_use(world, use)
+        world.run()
+        world.pass_time(4)
+    assert world.migration.phase is Phase.COPYING
+    world.pass_time(1)
+    world.run()
+    assert world.migrations == []
+
+
+def test_u7_free_room_is_given_back_before_room_of_the_source() -> None:
+    world = World(MachinePolicy(watermark=1000))
+    world.add("a", 4)
+    world.add("b", 3, migratable=True)
+    world.add("x", 2, vm=False)
+    world.load()
+    world.ask("a", 8, unit=4)
+    world.run()
+    assert claimed(world) == [("a", 3, True), ("a", 1, False)]
+    world.ask("a", 7, unit=3)
+    world.run()
+    assert (claimed(world), world.free(N1)) == ([("a", 3, True)], 1)
+
+
+def test_u7_claims_share_what_a_source_that_shrank_still_has() -> None:
+    world = World(MachinePolicy(watermark=1000))
+    world.add("a", 2)
+    world.add("d", 2)
+    world.add("b", 4, migratable=True)
+    world.add("x", 2, vm=False)
+    world.load()
+    world.ask("a", 4, unit=2)
+    world.ask("d", 4, unit=2)
+    world.run()
+    assert claimed(world) == [("a", 2, True), ("d", 2, True)]
+    world.ask("b", 3)
+    world.run()
+    assert claimed(world) == [("a", 2, True), ("d", 1, True)]
 
 
 def test_u6_no_migration_starts_soon_after_one_was_cancelled() -> None:

@@ -181,6 +181,8 @@ class Migrations:
         for claim in claims:
             if claim not in migration.claims and not self._keep(turn, host, after.earmark(claim)):
                 after = replace(after, claims=tuple(each for each in after.claims if each != claim))
+        if after.claims:
+            self.unneeded.pop(after.id, None)
         self._save(after)
         return after
 

@@ -341,12 +341,13 @@ def test_recreated_workload_inherits_nothing_and_late_results_of_the_old_one_are
 
 
 def test_workload_without_an_event_is_tried_again_after_five_minutes() -> None:
-    queue = rejected(Rejection(plugin="Never", reads=Reads()))
-    assert queue.next_deadline() == 300 * SECOND
-    assert popped(queue, 300 * SECOND - 1) is None
-    assert popped(queue, 300 * SECOND) == "a"
-    queue.reject(key(), [Rejection(plugin="Never", reads=Reads())], now=301 * SECOND)
-    assert queue.next_deadline() == 601 * SECOND
+    never = Rejection(plugin="Never", reads=Reads())
+    queue = rejected(never)
+    for deadline in (300 * SECOND, 601 * SECOND, 902 * SECOND):
+        assert queue.next_deadline() == deadline
+        assert popped(queue, deadline - 1) is None
+        assert popped(queue, deadline) == "a"
+        queue.reject(key(), [never], now=deadline + SECOND)
 
 
 def test_failure_after_permit_is_retried_although_events_are_no_longer_tracked() -> None:
