@@ -38,12 +38,11 @@ def _request(pod: Document, name: str) -> Fraction:
     total = _containers(pod, name)
     whole = spec.get("resources", {}).get("requests", {})
     if any(_at_pod_level(each) for each in whole) and _at_pod_level(name):
-        overhead = _of(spec.get("overhead"), name) or NOTHING
-        reported = [status.get("resources", {}).get("requests"), status.get("allocatedResources")]
-        has_status = "resources" in status or "allocatedResources" in status
-        held = [
-            max(amount - overhead, NOTHING) for each in reported if (amount := _of(each, name)) is not None
-        ]
+        has_status = "resources" in status
+        reported = (
+            [status["resources"].get("requests"), status.get("allocatedResources")] if has_status else []
+        )
+        held = [amount for each in reported if (amount := _of(each, name)) is not None]
         asked = None if has_status and _infeasible(status) else _of(whole, name)
         if asked is not None:
             held.append(asked)

@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 
 from api.pod_oracle import requests_of
 from fairway.api.pod import Pod
-from fairway.api.pod_requests import amount_of, amounts_of, effective_requests, readable_requests
+from fairway.api.pod_requests import (
+    amount_of,
+    amounts_of,
+    effective_requests,
+    incoming_scoring_requests,
+    readable_requests,
+    scoring_requests,
+)
 from fairway.api.quantity import QuantityError
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "pod-requests.jsonl"
@@ -192,14 +199,30 @@ def test_resize_in_progress_counts_the_larger_request(
     assert requests(RESIZED, {"conditions": conditions, "containerStatuses": statuses}) == {"cpu": milli}
 
 
-def test_pod_level_status_includes_the_overhead() -> None:
-    spec = {
-        "containers": [asking("app")],
-        "resources": {"requests": {"cpu": "1"}},
-        "overhead": {"cpu": "500m"},
-    }
+WHOLE = {"containers": [asking("app")], "resources": {"requests": {"cpu": "1"}}, "overhead": {"cpu": "500m"}}
+
+
+def test_overhead_is_added_to_the_pod_level_status() -> None:
     status = {"allocatedResources": {"cpu": "3"}, "resources": {"requests": {"cpu": "2"}}}
-    assert requests(spec, status) == {"cpu": 3000}
+    assert requests(WHOLE, status) == {"cpu": 3500}
+
+
+def test_granted_pod_level_resources_count_once_the_status_has_the_running_ones() -> None:
+    assert requests(WHOLE, {"allocatedResources": {"cpu": "3"}}) == {"cpu": 1500}
+    assert requests(WHOLE, {"allocatedResources": {"cpu": "3"}, "resources": {}}) == {"cpu": 3500}
+
+
+def test_default_request_replaces_each_missing_one_of_spec_and_status() -> None:
+    spec = {"containers": [asking("a"), asking("b")]}
+    status = {"containerStatuses": [{"name": "a", "allocatedResources": {"cpu": "2"}}]}
+    assert scoring_requests(pod(spec, status)) == {"cpu": 2100, "memory": 400 * 2**20}
+    assert scoring_requests(pod(spec, {"conditions": [INFEASIBLE]})) == {"cpu": 200, "memory": 400 * 2**20}
+
+
+def test_pod_level_requests_do_not_count_when_nodes_are_scored_for_the_pod() -> None:
+    whole = pod(WHOLE)
+    assert incoming_scoring_requests(whole) == {"cpu": 600, "memory": 200 * 2**20}
+    assert scoring_requests(whole) == {"cpu": 1500, "memory": 200 * 2**20}
 
 
 def test_fractional_requests_are_summed_before_rounding() -> None:

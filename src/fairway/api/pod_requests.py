@@ -26,8 +26,8 @@ from fairway.api.pod import (
     Container,
     ContainerStatus,
     Pod,
+    PodStatus,
     Quantities,
-    ResourceRequirements,
 )
 from fairway.api.quantity import Quantity, QuantityError
 
@@ -37,6 +37,8 @@ PODS: Final = "pods"
 HUGE_PAGES_PREFIX: Final = "hugepages-"
 DEFAULT_REQUESTS: Final[Mapping[str, str]] = {CPU: "100m", MEMORY: "200Mi"}
 """What a container without requests counts when nodes are scored, so that such pods spread."""
+
+_NONE: Final[Mapping[str, str]] = {}
 
 Amounts = dict[str, int]
 """By resource: thousandths of a CPU, bytes, pieces."""
@@ -57,15 +59,18 @@ class _Fraction(Exception):
     """An amount is not whole in its unit."""
 
 
-def effective_requests(pod: Pod) -> Amounts:
-    """Return the requests. Raise QuantityError, with the resource, for an invalid quantity."""
-    return _requests(pod, _whole, _billionths)
+def effective_requests(pod: Pod, *, missing: Mapping[str, str] = _NONE) -> Amounts:
+    """Return the requests. Raise QuantityError, with the resource, for an invalid quantity.
+
+    ``missing`` has the requests of containers that have none of a resource.
+    """
+    return _requests(pod, _whole, _billionths, missing)
 
 
-def readable_requests(pod: Pod) -> tuple[Amounts, tuple[str, ...]]:
+def readable_requests(pod: Pod, *, missing: Mapping[str, str] = _NONE) -> tuple[Amounts, tuple[str, ...]]:
     """Return the requests without invalid quantities, and the errors."""
     try:
-        return effective_requests(pod), ()
+        return effective_requests(pod, missing=missing), ()
     except QuantityError:
         pass
     problems: dict[str, None] = {}
@@ -82,11 +87,12 @@ def readable_requests(pod: Pod) -> tuple[Amounts, tuple[str, ...]]:
 
         return reading
 
-    return _requests(pod, lenient(_whole), lenient(_billionths)), tuple(problems)
+    return _requests(pod, lenient(_whole), lenient(_billionths), missing), tuple(problems)
 
 
 def scoring_requests(pod: Pod) -> Amounts:
-    """Return the requests with which kube-scheduler scores nodes: containers without a request count a default one.
+    """Return what a pod on a node counts when kube-scheduler scores the node: containers without a request count a
+    default one.
 
     If the pod as a whole has requests, only resources that are requested nowhere get the default. Invalid quantities
     count 0.
@@ -95,20 +101,17 @@ def scoring_requests(pod: Pod) -> Amounts:
     missing = dict(DEFAULT_REQUESTS)
     if pod.spec.resources is not None and any(map(_is_pod_level, pod.spec.resources.requests or ())):
         missing = {name: text for name, text in missing.items() if name not in requests}
-    containers = (*pod.spec.containers, *pod.spec.initContainers)
-    if all(missing.keys() <= (each.resources.requests or {}).keys() for each in containers):
-        return requests
-    spec = structs.replace(
-        pod.spec,
-        containers=tuple(_with_defaults(each, missing) for each in pod.spec.containers),
-        initContainers=tuple(_with_defaults(each, missing) for each in pod.spec.initContainers),
-    )
-    return readable_requests(structs.replace(pod, spec=spec))[0]
+    return readable_requests(pod, missing=missing)[0] if missing else requests
 
 
-def _with_defaults(container: Container, missing: Mapping[str, str]) -> Container:
-    requests = {**missing, **(container.resources.requests or {})}
-    return structs.replace(container, resources=ResourceRequirements(requests=requests))
+def incoming_scoring_requests(pod: Pod) -> Amounts:
+    """Return what a pod without a node counts when kube-scheduler scores nodes for it by their free resources.
+
+    Containers without a request count a default one, and requests of the pod as a whole do not count: the scorer of
+    NodeResourcesFit skips them. Invalid quantities count 0.
+    """
+    spec = structs.replace(pod.spec, resources=None)
+    return readable_requests(structs.replace(pod, spec=spec, status=PodStatus()), missing=DEFAULT_REQUESTS)[0]
 
 
 def amounts_of(quantities: Mapping[str, QuantityText]) -> Amounts:
@@ -124,15 +127,15 @@ def amount_of(resource: str, quantity: QuantityText) -> int:
     return amounts_of({resource: quantity})[resource]
 
 
-def _requests(pod: Pod, whole: _Read, billionths: _Read) -> Amounts:
+def _requests(pod: Pod, whole: _Read, billionths: _Read, missing: Mapping[str, str]) -> Amounts:
     try:
-        return _total(pod, whole)
+        return _total(pod, whole, missing)
     except _Fraction:
-        return _rounded_up(_total(pod, billionths))
+        return _rounded_up(_total(pod, billionths, missing))
 
 
-def _total(pod: Pod, read: _Read) -> Amounts:
-    total = _of_containers(pod, read)
+def _total(pod: Pod, read: _Read, missing: Mapping[str, str]) -> Amounts:
+    total = _of_containers(pod, read, missing)
     asked = pod.spec.resources.requests if pod.spec.resources is not None else None
     if asked and any(_is_pod_level(name) for name in asked):
         for name, amount in _of_pod(pod, asked, read).items():
@@ -144,24 +147,20 @@ def _total(pod: Pod, read: _Read) -> Amounts:
 
 
 def _of_pod(pod: Pod, asked: Quantities, read: _Read) -> Amounts:
-    """Return the pod-level requests. The status includes the overhead, the spec does not."""
+    """Return the pod-level requests."""
     status = pod.status
-    if status.resources is None and status.allocatedResources is None:
+    if status.resources is None:
         return read(asked)
     held = {} if _infeasible(pod) else read(asked)
-    overhead = read(pod.spec.overhead)
-    for each in (status.resources.requests if status.resources else None, status.allocatedResources):
-        amounts = read(each)
-        for name in amounts.keys() & overhead.keys():
-            amounts[name] = max(amounts[name] - overhead[name], 0)
-        _raise(held, amounts)
+    for each in (status.resources.requests, status.allocatedResources):
+        _raise(held, read(each))
     return held
 
 
-def _of_containers(pod: Pod, read: _Read) -> Amounts:
+def _of_containers(pod: Pod, read: _Read, missing: Mapping[str, str]) -> Amounts:
     status = pod.status
     claimed = _claimed(pod, read) if status.nodeAllocatableResourceClaimStatuses else {}
-    spec = _together(pod, _asked, read)
+    spec = _together(pod, _asked, read, missing)
     _add(spec, claimed)
     infeasible = _infeasible(pod)
     actuated = status.resources.requests if status.resources is not None else None
@@ -169,7 +168,7 @@ def _of_containers(pod: Pod, read: _Read) -> Amounts:
         # Pod-level requests include everything, also claims.
         granted, running = read(status.allocatedResources), read(actuated)
     elif infeasible or not _settled(pod):
-        granted, running = _together(pod, _granted, read), _together(pod, _running, read)
+        granted, running = _together(pod, _granted, read, missing), _together(pod, _running, read, missing)
         _add(granted, claimed)
     else:
         return spec
@@ -197,19 +196,24 @@ def _settled(pod: Pod) -> bool:
     return True
 
 
-def _together(pod: Pod, of: _Of, read: _Read) -> Amounts:
+def _together(pod: Pod, of: _Of, read: _Read, missing: Mapping[str, str]) -> Amounts:
     status, infeasible = pod.status, _infeasible(pod)
+
+    def amounts(container: Container) -> Amounts:
+        given = of(container, statuses.get(container.name), infeasible)
+        return read({**missing, **(given or {})} if missing else given)
+
     statuses: dict[str, ContainerStatus] = {}
     if of is not _asked:
         for each in (*status.containerStatuses, *status.initContainerStatuses):
             statuses.setdefault(each.name, each)
     total: Amounts = {}
     for container in pod.spec.containers:
-        _add(total, read(of(container, statuses.get(container.name), infeasible)))
+        _add(total, amounts(container))
     sidecars: Amounts = {}
     peak: Amounts = {}
     for container in pod.spec.initContainers:
-        own = read(of(container, statuses.get(container.name), infeasible))
+        own = amounts(container)
         if container.restartPolicy == ALWAYS:
             _add(total, own)
             _add(sidecars, own)

@@ -21,7 +21,14 @@ from fairway.api.pod_affinity import (
     Toleration,
     TopologySpreadConstraint,
 )
-from fairway.api.pod_requests import CPU, MEMORY, PODS, readable_requests, scoring_requests
+from fairway.api.pod_requests import (
+    CPU,
+    MEMORY,
+    PODS,
+    incoming_scoring_requests,
+    readable_requests,
+    scoring_requests,
+)
 from fairway.api.selector import IN, SelectorError, compile_selector
 from fairway.fleet.column import Key
 from fairway.fleet.resources import requested
@@ -104,9 +111,16 @@ class PodTemplate:
 
     @cached_property
     def scoring_requests(self) -> Mapping[str, int]:
-        """The requests of CPU and memory with defaults for containers that have none, in milli-units."""
+        """What the pod adds to the scored CPU and memory of its node, in milli-units, with defaults for containers
+        that have no requests."""
         found = scoring_requests(self._pod)
         return {name: in_milli_units(name, found.get(name, 0)) for name in (CPU, MEMORY)}
+
+    @cached_property
+    def incoming_scoring_requests(self) -> Mapping[str, int]:
+        """What the pod counts, in milli-units, when nodes are scored for it by their free resources."""
+        found = incoming_scoring_requests(self._pod)
+        return {name: in_milli_units(name, amount) for name, amount in found.items()}
 
     @cached_property
     def amounts(self) -> Mapping[Key, int]:

@@ -21,6 +21,7 @@ from fairway.api.selector import LabelSelector, LabelSelectorRequirement
 from fairway.engine import cycle
 from fairway.engine.profile import Profile, build_profile
 from fairway.engine.status import Code
+from fairway.fleet import bitmap
 from fairway.nodes import NodeFleet
 from fairway.plugins.pods import (
     default_profile,
@@ -88,6 +89,14 @@ def apart(*, selector: LabelSelector | None = None, anti: bool = True, **more: A
 def test_pod_that_names_a_node_fits_only_there() -> None:
     found = rejections(fleet_of(usable("n1"), usable("n2")), pod("new", on="n2"))
     assert found == {"n1": (UNRESOLVABLE, (node_name.REASON,))}
+
+
+def test_only_the_named_node_is_considered() -> None:
+    fleet = fleet_of(usable("n1"), usable("n2"))
+    outcome = cycle.run(fleet.snapshot(), pod_workload(pod("new", on="n2")), PROFILE, now=0)
+    assert [
+        outcome.snapshot.hosts.names[row] for row in bitmap.rows_of(outcome.details.eligible).tolist()
+    ] == ["n2"]
 
 
 def test_cordoned_node_takes_only_pods_that_tolerate_a_cordon() -> None:
@@ -206,6 +215,22 @@ def test_ignored_extended_resources_are_not_checked() -> None:
     wanted: dict[str, Any] = {"example.com/a": "1", "example.org/b": "1", "example.net/c": "1"}
     found = rejections(fleet_of(usable("n1")), pod("new", **wanted), profile)
     assert found == {"n1": (UNRESOLVABLE, ("Insufficient example.net/c",))}
+
+
+@pytest.mark.parametrize(
+    ("resource", "checked"),
+    [
+        ("example.com/a", True),
+        ("kubernetes.io/a", True),
+        ("attachable-volumes-a", True),
+        ("requests.example.com/a", False),
+        ("example.com/a/b", False),
+        ("storage", False),
+    ],
+)
+def test_resources_other_than_native_and_extended_ones_are_not_checked(resource: str, checked: bool) -> None:
+    found = rejections(fleet_of(usable("n1")), pod("new", **{resource: "1"}))
+    assert found == ({"n1": (UNRESOLVABLE, (f"Insufficient {resource}",))} if checked else {})
 
 
 def spread(**more: Any) -> dict[str, Any]:

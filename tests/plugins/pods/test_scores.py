@@ -130,6 +130,13 @@ def test_invalid_preference_ends_the_cycle_with_an_error() -> None:
     assert (outcome.status.code, outcome.status.message) == (Code.ERROR, INVALID)
 
 
+def test_invalid_preference_is_no_error_while_no_node_is_feasible() -> None:
+    wrong = pod("new", spec=preferring(preference(1, "a", "Gt", "x")), cpu="8")
+    outcome = cycle.run(fleet_of(usable("n1")).snapshot(), pod_workload(wrong), default_profile(), now=0)
+    assert not outcome.status.aborts
+    assert not outcome.totals_by_name()
+
+
 def affinity(*, weight: int = 0, anti: bool = False) -> dict[str, Any]:
     """Return a required term, or with a weight a preferred one."""
     term = PodAffinityTerm(topologyKey="zone", labelSelector=labelled(app="web"))

@@ -3,14 +3,14 @@
 ``added_affinity`` is a node affinity that all pods of the profile must meet as well.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from fairway.api.pod_affinity import NodeAffinity as NodeAffinityRules
-from fairway.engine.points import Context, Raw, Reads, Timeless
+from fairway.engine.points import Context, CycleWorkload, Raw, Reads, Timeless
 from fairway.engine.status import OK, SKIPPED, Code, Status, failed
 from fairway.fleet import bitmap
 from fairway.fleet.bitmap import Bits, Rows
@@ -18,7 +18,7 @@ from fairway.fleet.column import Key
 from fairway.nodes.cells import label
 from fairway.nodes.node_selection import NodeTerm, RequiredNodes, compile_term, compile_terms
 from fairway.plugins.pods.normalizing import ScaledByHighest
-from fairway.plugins.pods.workload import PodPlugin, template_of
+from fairway.plugins.pods.workload import PodPlugin, info_of_workload, template_of
 
 NAME = "NodeAffinity"
 REASON = "node(s) didn't match Pod's node affinity/selector"
@@ -85,9 +85,9 @@ class NodeAffinity(PodPlugin, ScaledByHighest, Timeless):
         passed = bitmap.unpack(self._required.select(snapshot, snapshot.live))[rows]
         return (REJECTED_BY_PROFILE, rows[~passed]), (REJECTED, rows[passed])
 
-    def pre_score(self, context: Context, _rows: Rows, /) -> Status:
+    def pre_score(self, context: Context, rows: Rows, /) -> Status:
         template = template_of(context)
-        if template.has_invalid_preference:
+        if template.has_invalid_preference and len(rows):
             return failed(INVALID, plugin=NAME)
         return SKIPPED if template.preferred_nodes is None and not self._preferred else OK
 
@@ -114,3 +114,8 @@ class NodeAffinity(PodPlugin, ScaledByHighest, Timeless):
 
     def basis(self, _context: Context, /) -> object:
         return NAME  # pre_score depends on the pod only
+
+    def signature(self, workload: CycleWorkload, /) -> Hashable | None:
+        """Return None for pods with an invalid preference, whose cycles fail only if a node is feasible."""
+        template = info_of_workload(workload).template
+        return None if template.has_invalid_preference else template.signature

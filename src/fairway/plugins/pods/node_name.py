@@ -3,7 +3,7 @@
 from collections.abc import Hashable
 
 from fairway.engine.points import Context, CycleWorkload, Reads, Timeless
-from fairway.engine.status import OK, Code, Status
+from fairway.engine.status import OK, SKIPPED, Code, Status
 from fairway.fleet import bitmap
 from fairway.fleet.bitmap import Bits
 from fairway.plugins.pods.workload import info_of_workload
@@ -17,16 +17,22 @@ REJECTED = Status(Code.UNRESOLVABLE, (REASON,), plugin=NAME)
 class NodeName(Timeless):
     name = NAME
 
+    def pre_filter(self, context: Context, /) -> tuple[Status, Bits | None]:
+        wanted = info_of_workload(context.workload).pod.spec.nodeName
+        if not wanted:
+            return SKIPPED, None
+        snapshot = context.snapshot
+        return OK, bitmap.from_rows(snapshot.rows_named([wanted]), snapshot.capacity)
+
+    def admits(self, context: Context, row: int, /) -> Status:
+        return self.filter(context, row)
+
     def filter(self, context: Context, row: int, /) -> Status:
         wanted = info_of_workload(context.workload).pod.spec.nodeName
         return OK if not wanted or context.snapshot.hosts.names[row] == wanted else REJECTED
 
-    def filter_fleet(self, context: Context, candidates: Bits, /) -> tuple[Status, Bits]:
-        wanted = info_of_workload(context.workload).pod.spec.nodeName
-        if not wanted:
-            return OK, candidates
-        snapshot = context.snapshot
-        return OK, candidates & bitmap.from_rows(snapshot.rows_named([wanted]), snapshot.capacity)
+    def filter_fleet(self, _context: Context, candidates: Bits, /) -> tuple[Status, Bits]:
+        return OK, candidates  # the PreFilter has left out the other nodes
 
     def reads(self, _context: Context, /) -> Reads:
         return Reads()

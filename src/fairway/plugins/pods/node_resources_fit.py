@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from fairway.api import naming
 from fairway.api.pod_requests import CPU, HUGE_PAGES_PREFIX, MEMORY, PODS
 from fairway.engine.points import Context, Raw, Reads, Timeless
 from fairway.engine.status import OK, Code, Status
@@ -47,6 +48,9 @@ _DEFAULT_RESOURCES: Final[Sequence[Mapping[str, Any]]] = (
     {"name": CPU, "weight": 1},
     {"name": MEMORY, "weight": 1},
 )
+_NATIVE_DOMAIN = "kubernetes.io/"
+_QUOTA_PREFIX = "requests."
+"""Names with it are of quotas, not of resources."""
 _SHAPE_SCALE = 10
 """Scores of a shape are given in tenths."""
 EXACT = ((1 << 63) - 1) // HIGHEST
@@ -59,7 +63,11 @@ Shape = tuple[tuple[int, int], ...]
 
 def is_scalar(resource: str) -> bool:
     """Return whether it is an extended resource, huge pages, attachable volumes or another prefixed resource."""
-    return "/" in resource or resource.startswith((HUGE_PAGES_PREFIX, "attachable-volumes-"))
+    if resource.startswith((HUGE_PAGES_PREFIX, "attachable-volumes-")) or _NATIVE_DOMAIN in resource:
+        return True
+    if "/" not in resource or resource.startswith(_QUOTA_PREFIX):
+        return False
+    return not naming.label_key(_QUOTA_PREFIX + resource)  # the rule for names of extended resources
 
 
 def checked_requests(template: PodTemplate) -> list[tuple[str, int]]:
@@ -179,11 +187,10 @@ class NodeResourcesFit(PodPlugin, Timeless):
     def _scored(self, template: PodTemplate) -> Iterator[tuple[str, int, Key, int]]:
         """Yield name, weight, the column of what is used, and the pod's request of each scored resource."""
         for resource, weight in self._strategy.weights.items():
-            if resource in template.scoring_requests:
-                yield resource, weight, scoring_requested(resource), template.scoring_requests[resource]
-                continue
-            asked = template.requests.get(resource, 0)
-            if asked or not is_scalar(resource):
+            asked = template.incoming_scoring_requests.get(resource, 0)
+            if resource in (CPU, MEMORY):
+                yield resource, weight, scoring_requested(resource), asked
+            elif asked or not is_scalar(resource):
                 yield resource, weight, requested(resource), asked
 
     def reads(self, context: Context, /) -> Reads:

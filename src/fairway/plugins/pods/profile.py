@@ -50,7 +50,15 @@ POD_PLUGINS: Final[tuple[type[Any], ...]] = (
 _POINTS: Final[Mapping[str, tuple[type[Any], ...]]] = {
     "PreEnqueue": (SchedulingGates,),
     "QueueSort": (PrioritySort,),
-    "PreFilter": (NodeAffinity, NodePorts, VolumeBinding, VolumeZone, PodTopologySpread, InterPodAffinity),
+    "PreFilter": (
+        NodeName,
+        NodeAffinity,
+        NodePorts,
+        VolumeBinding,
+        VolumeZone,
+        PodTopologySpread,
+        InterPodAffinity,
+    ),
     "Filter": (
         NodeUnschedulable,
         NodeName,
