@@ -229,7 +229,8 @@ def test_ignored_extended_resources_are_not_checked() -> None:
     ],
 )
 def test_resources_other_than_native_and_extended_ones_are_not_checked(resource: str, checked: bool) -> None:
-    found = rejections(fleet_of(usable("n1")), pod("new", **{resource: "1"}))
+    wanted: dict[str, Any] = {resource: "1"}
+    found = rejections(fleet_of(usable("n1")), pod("new", **wanted))
     assert found == ({"n1": (UNRESOLVABLE, (f"Insufficient {resource}",))} if checked else {})
 
 
