@@ -8,12 +8,12 @@ ledger holds exactly what the hub shows.
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 import hypothesis.strategies as st
 from hypothesis import Phase, given, settings
 
+from engine.commit_plugins import Approval, Binder
 from engine.interleavings import BIGGEST, Move, play_all
 from fairway.engine.commit import CommitMachine, CommitPlugins, Instruction, perform
 from fairway.engine.commit import Phase as CommitPhase
@@ -31,7 +31,7 @@ from fairway.engine.dependencies import Event
 from fairway.engine.ledger import Ledger
 from fairway.engine.points import CommitContext
 from fairway.engine.queue import Rejection, SchedulingQueue, State
-from fairway.engine.status import OK, Code, Status, failed
+from fairway.engine.status import OK, Status, failed
 from fairway.engine.workload import HostKey, Workload, WorkloadKey
 from fairway.fleet.column import Key
 from fairway.fleet.direction import Direction
@@ -61,32 +61,6 @@ class Log:
 
     def releases(self, context: CommitContext, /) -> dict[Key, Direction]:
         return {}
-
-
-class Approval:
-    """A Permit plugin that waits for workloads with an odd demand."""
-
-    name = "Approval"
-
-    def permit(self, context: CommitContext, /) -> tuple[Status, timedelta | None]:
-        if context.workload.demand["cpu"] % 2:
-            return Status(Code.WAIT), timedelta(seconds=3)
-        return OK, None
-
-
-class Binder:
-    """Its coroutines are only named in instructions: the machine must not run them."""
-
-    name = "Binder"
-
-    async def pre_bind(self, context: CommitContext, /) -> Status:
-        raise NotImplementedError
-
-    async def bind(self, context: CommitContext, /) -> Status:
-        raise NotImplementedError
-
-    async def post_bind(self, context: CommitContext, /) -> None:
-        raise NotImplementedError
 
 
 class Simulation:

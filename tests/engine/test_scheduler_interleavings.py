@@ -7,13 +7,13 @@ once everything is quiet, whatever could be placed is placed and the ledger hold
 
 from collections import Counter
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Any
 
 import hypothesis.strategies as st
 import msgspec
 from hypothesis import Phase, given, settings
 
+from engine.commit_plugins import Approval, Binder
 from engine.interleavings import BIGGEST, Move, play_all
 from fairway.api.node import Node
 from fairway.engine.commit import Phase as CommitPhase
@@ -29,11 +29,11 @@ from fairway.engine.commit.instructions import (
 from fairway.engine.dependencies import Event, event_of
 from fairway.engine.ledger import Earmark, Entry, Ledger, LedgerColumns, LedgerError
 from fairway.engine.ledger.ledger import Speculation
-from fairway.engine.points import CommitContext, Weighted
+from fairway.engine.points import Weighted
 from fairway.engine.profile import assemble
 from fairway.engine.queue import State
 from fairway.engine.scheduler import Scheduler
-from fairway.engine.status import OK, Code, Status, failed
+from fairway.engine.status import OK, failed
 from fairway.engine.workload import HostKey, Workload, WorkloadKey
 from fairway.fleet.instant import SECOND
 from fairway.nodes import NodeFleet
@@ -46,29 +46,6 @@ NEVER = 1 << 60
 LATE = 2 * SECOND
 """How long a request may take effect after its reply was lost."""
 UNIT = 1000
-
-
-class Approval:
-    """A Permit plugin that waits for workloads with an odd demand."""
-
-    name = "Approval"
-
-    def permit(self, context: CommitContext, /) -> tuple[Status, timedelta | None]:
-        if cpu_of(context.workload) % 2:
-            return Status(Code.WAIT), timedelta(seconds=3)
-        return OK, None
-
-
-class Binder:
-    """Its coroutines are only named in instructions; the simulation answers for the hub."""
-
-    name = "Binder"
-
-    async def pre_bind(self, context: CommitContext, /) -> Status:
-        raise NotImplementedError
-
-    async def bind(self, context: CommitContext, /) -> Status:
-        raise NotImplementedError
 
 
 def cpu_of(workload: Workload[Any]) -> int:
@@ -99,7 +76,7 @@ class Leader:
             filters=[ResourcesFit(ledger=ledger)],
             scores=[Weighted(LeastAllocated(resources={"cpu": 1}, ledger=True), 1)],
             reserves=[reserve],
-            permits=[Approval()],
+            permits=[Approval(unit=UNIT)],
             pre_binds=[binder],
             binds=[binder],
         )

@@ -103,13 +103,19 @@ def joined(**spec: Any) -> ClusterHub:
     return hub
 
 
+def renewed() -> ClusterHub:
+    """Return a hub whose cluster has joined, and renewed its lease at the start."""
+    hub = joined()
+    hub.renew(START)
+    return hub
+
+
 async def reaches(hub: ClusterHub, wanted: tuple[str, str], name: str = "c") -> float:
     return await hub.until(lambda: available(hub, name) == wanted)
 
 
 async def test_cluster_is_silent_after_five_lease_durations() -> None:
-    hub = joined()
-    hub.renew(START)
+    hub = renewed()
     async with watching(hub):
         assert await reaches(hub, SILENT) == pytest.approx(300, abs=0.5)
     condition = find_condition(hub.of(MANAGED_CLUSTERS).get("c").status.conditions, CONDITION_AVAILABLE)
@@ -131,8 +137,7 @@ async def test_grace_period_multiplies_the_lease_duration_of_the_cluster(
 
 
 async def test_renewals_keep_a_cluster_available_without_reconciles() -> None:
-    hub = joined()
-    hub.renew(START)
+    hub = renewed()
     async with watching(hub) as controller:
         await asyncio.sleep(1)
         for _ in range(20):
@@ -148,8 +153,7 @@ async def test_renewals_keep_a_cluster_available_without_reconciles() -> None:
 
 
 async def test_second_silence_of_a_cluster_is_detected() -> None:
-    hub = joined()
-    hub.renew(START)
+    hub = renewed()
     async with watching(hub):
         await reaches(hub, SILENT)
         await asyncio.sleep(500)
@@ -162,8 +166,7 @@ async def test_second_silence_of_a_cluster_is_detected() -> None:
 
 
 async def test_available_condition_without_renewals_is_overridden() -> None:
-    hub = joined()
-    hub.renew(START)
+    hub = renewed()
     async with watching(hub):
         await reaches(hub, SILENT)
         hub.say(CONDITION_AVAILABLE, "True")
@@ -173,8 +176,7 @@ async def test_available_condition_without_renewals_is_overridden() -> None:
 
 @pytest.mark.parametrize("off", [timedelta(hours=-3), timedelta(hours=3)])
 async def test_wrong_clock_of_an_agent_does_not_affect_renewals(off: timedelta) -> None:
-    hub = joined()
-    hub.renew(START)
+    hub = renewed()
     async with watching(hub):
         for _ in range(8):
             hub.renew(agreeing() + off)
@@ -206,8 +208,7 @@ async def test_lease_without_renew_time_counts_from_its_creation() -> None:
 
 
 async def test_lease_change_without_renewal_is_ignored() -> None:
-    hub = joined()
-    hub.renew(START)
+    hub = renewed()
     async with watching(hub):
         await asyncio.sleep(100)
         hub.renew(START)  # the same renew time again, as after a label change
@@ -215,8 +216,7 @@ async def test_lease_change_without_renewal_is_ignored() -> None:
 
 
 async def test_shorter_lease_duration_applies_at_once() -> None:
-    hub = joined()
-    hub.renew(START)
+    hub = renewed()
     async with watching(hub):
         await asyncio.sleep(100)
         hub.edit(spec={"leaseDurationSeconds": 10})
@@ -267,8 +267,7 @@ async def test_cluster_that_will_get_no_lease_is_silent_at_once(parts: dict[str,
 
 
 async def test_standby_remembers_renewals_before_it_leads() -> None:
-    hub = joined()
-    hub.renew(START)
+    hub = renewed()
     controller = AvailabilityController(hub.client, meters=Meters(), clock=LoopClock())
     controller.watch(hub.informers)
     for _ in range(10):
@@ -284,8 +283,7 @@ async def test_standby_remembers_renewals_before_it_leads() -> None:
 
 
 async def test_no_cluster_is_silent_while_the_lease_watch_is_down() -> None:
-    hub = joined()
-    hub.renew(START)
+    hub = renewed()
     leases = hub.of(LEASES)
     async with watching(hub):
         await asyncio.sleep(10)
@@ -302,8 +300,7 @@ async def test_no_cluster_is_silent_while_the_lease_watch_is_down() -> None:
 
 
 async def test_grace_period_restarts_after_the_lease_watch_returns() -> None:
-    hub = joined()
-    hub.renew(START)
+    hub = renewed()
     leases = hub.of(LEASES)
     async with watching(hub):
         await asyncio.sleep(10)
@@ -314,8 +311,7 @@ async def test_grace_period_restarts_after_the_lease_watch_returns() -> None:
 
 
 async def test_short_watch_gap_does_not_restart_the_grace_period() -> None:
-    hub = joined()
-    hub.renew(START)
+    hub = renewed()
     leases = hub.of(LEASES)
     async with watching(hub):
         await asyncio.sleep(298)
@@ -327,8 +323,7 @@ async def test_short_watch_gap_does_not_restart_the_grace_period() -> None:
 
 
 async def test_renewal_missed_during_a_watch_gap_counts_when_observed() -> None:
-    hub = joined()
-    hub.renew(START)
+    hub = renewed()
     leases = hub.of(LEASES)
     async with watching(hub):
         await asyncio.sleep(298)
@@ -340,8 +335,7 @@ async def test_renewal_missed_during_a_watch_gap_counts_when_observed() -> None:
 
 
 async def test_new_leader_declares_no_cluster_silent_before_the_watch_returns() -> None:
-    hub = joined()
-    hub.renew(START)
+    hub = renewed()
     leases = hub.of(LEASES)
     controller = AvailabilityController(hub.client, meters=Meters(), clock=LoopClock())
     controller.watch(hub.informers)
@@ -379,8 +373,7 @@ async def test_one_silent_cluster_causes_no_reconcile_of_others() -> None:
 
 
 async def test_taints_follow_the_condition() -> None:
-    hub = joined()
-    hub.renew(START)
+    hub = renewed()
     async with watching(hub):
         await asyncio.sleep(1)
         assert keys(hub) == []
@@ -397,8 +390,7 @@ async def test_taints_follow_the_condition() -> None:
 
 
 async def test_taint_has_the_time_it_was_added() -> None:
-    hub = joined()
-    hub.renew(START)
+    hub = renewed()
     async with watching(hub):
         await reaches(hub, SILENT)
         await asyncio.sleep(1)
@@ -418,8 +410,7 @@ async def test_taints_can_be_switched_off() -> None:
 
 
 async def test_terminating_cluster_is_not_tainted() -> None:
-    hub = joined()
-    hub.renew(START)
+    hub = renewed()
     hub.edit(metadata={"deletionTimestamp": "2026-03-01T12:00:00Z"})
     async with watching(hub):
         await reaches(hub, SILENT)
@@ -467,8 +458,7 @@ async def test_rejected_taint_write_is_retried() -> None:
 
 
 async def test_status_heartbeat_causes_no_reconcile() -> None:
-    hub = joined()
-    hub.renew(START)
+    hub = renewed()
     async with watching(hub) as controller:
         await asyncio.sleep(1)
         adds = controller.queue.stats().adds

@@ -24,6 +24,15 @@ async def pair(replicas: Replicas) -> tuple[Replica, Replica]:
     return leader, await replicas.start("ben")
 
 
+async def pair_with_decision(replicas: Replicas, fleet: HubFleet, *clusters: str) -> tuple[Replica, Replica]:
+    """The leader, which has decided the placement ``p``, and the one that waits."""
+    leader, waiting = await pair(replicas)
+    await fleet.clusters(*clusters)
+    await fleet.place()
+    await fleet.chooses("p", *clusters)
+    return leader, waiting
+
+
 async def settled(replicas: Replicas, fleet: HubFleet, client: Client, consumer: Consumer) -> None:
     """What holds in the end, and held all the time."""
     rooms = [fleet.namespace]
@@ -61,10 +70,7 @@ async def test_only_the_leader_of_two_replicas_writes(
 async def test_standby_takes_over_after_the_leader_is_killed(
     replicas: Replicas, fleet: HubFleet, client: Client, consumer: Consumer
 ) -> None:
-    leader, waiting = await pair(replicas)
-    await fleet.cluster("a")
-    await fleet.place()
-    await fleet.chooses("p", "a")
+    leader, waiting = await pair_with_decision(replicas, fleet, "a")
     leader.child.kill()
     await fleet.cluster("b")
     await replicas.led(by=waiting.name)
@@ -79,10 +85,7 @@ async def test_leader_hands_over_on_sigterm(
     replicas: Replicas, fleet: HubFleet, client: Client, consumer: Consumer
 ) -> None:
     """The leader releases the lease, so that the standby need not wait for its expiry."""
-    leader, waiting = await pair(replicas)
-    await fleet.cluster("a")
-    await fleet.place()
-    await fleet.chooses("p", "a")
+    leader, waiting = await pair_with_decision(replicas, fleet, "a")
     leader.child.signal(signal.SIGTERM)
     assert await leader.child.end() == 0, leader.child.tail()
     await fleet.cluster("b")
@@ -99,10 +102,7 @@ async def test_thawed_leader_does_not_write_from_its_old_view(
     replicas: Replicas, fleet: HubFleet, client: Client, consumer: Consumer
 ) -> None:
     """Its view is of long ago when it wakes up. It must not write from it, and may lead again later."""
-    leader, waiting = await pair(replicas)
-    await fleet.clusters("a", "b")
-    await fleet.place()
-    await fleet.chooses("p", "a", "b")
+    leader, waiting = await pair_with_decision(replicas, fleet, "a", "b")
     await consumer.caught_up(client)
     consumer.begin()
     await leader.freeze()
@@ -131,10 +131,7 @@ async def test_late_write_of_a_frozen_leader_is_rejected_as_stale(
     replicas: Replicas, fleet: HubFleet, client: Client, consumer: Consumer
 ) -> None:
     """The hub refuses it: the page is not of that version any more."""
-    leader, waiting = await pair(replicas)
-    await fleet.clusters("a", "b")
-    await fleet.place()
-    await fleet.chooses("p", "a", "b")
+    leader, waiting = await pair_with_decision(replicas, fleet, "a", "b")
     await consumer.caught_up(client)
     consumer.begin()
     await leader.stops_within()
@@ -160,10 +157,7 @@ async def test_outdated_write_of_a_frozen_leader_is_corrected(
     """The cluster to add was deleted meanwhile without another write, so the hub accepts the late write, and the new
     leader corrects it.
     """
-    leader, waiting = await pair(replicas)
-    await fleet.cluster("a")
-    await fleet.place()
-    await fleet.chooses("p", "a")
+    leader, waiting = await pair_with_decision(replicas, fleet, "a")
     await consumer.caught_up(client)
     consumer.begin()
     await leader.stops_within()
@@ -194,10 +188,7 @@ async def test_leader_without_connection_is_replaced_and_stops_writing(
     replicas: Replicas, fleet: HubFleet, client: Client, consumer: Consumer
 ) -> None:
     """The disconnected leader must stop by itself, and its pending writes must do no harm."""
-    leader, waiting = await pair(replicas)
-    await fleet.clusters("a", "b")
-    await fleet.place()
-    await fleet.chooses("p", "a", "b")
+    leader, waiting = await pair_with_decision(replicas, fleet, "a", "b")
     await consumer.caught_up(client)
     consumer.begin()
     leader.relay.cut()

@@ -14,9 +14,6 @@ from fairway.hub import controllers
 
 PORT: Final = 6443
 
-MISPLACED: Final = (
-    "{options}: not an option of `fairway hub {command}`; options of a subcommand follow its name"
-)
 _MAYBE: Final = ". Did you mean {near!r}?"
 
 
@@ -129,7 +126,7 @@ def hub(
     It serves TLS and enforces RBAC. It logs to stderr, and stops on Ctrl-C or SIGTERM.
     """
     if context.invoked_subcommand is not None:
-        refuse_misplaced(context, MISPLACED)
+        refuse_misplaced(context)
         return
     # Imported here to keep `fairway --help` fast.
     from fairway.api import crds as definitions

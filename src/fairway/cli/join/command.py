@@ -8,7 +8,7 @@ import click
 from fairway.cli.hub.command import SubcommandGroup
 from fairway.cli.join.forget import forget
 from fairway.cli.join.leave import leave
-from fairway.cli.join.options import MISPLACED, TOKEN_VARIABLE, BootstrapChoice, cluster_options, state_option
+from fairway.cli.join.options import TOKEN_VARIABLE, BootstrapChoice, cluster_options, state_option
 from fairway.cli.join.token import token
 from fairway.cli.options.logs import log_options
 from fairway.cli.options.misplaced import refuse_misplaced
@@ -137,7 +137,7 @@ def join(
     of one machine.
     """
     if context.invoked_subcommand is not None:
-        refuse_misplaced(context, MISPLACED)
+        refuse_misplaced(context)
         return
     from fairway.cli.join import process
 

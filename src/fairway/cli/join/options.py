@@ -15,9 +15,6 @@ from fairway.cli.errors import BadInputError
 if TYPE_CHECKING:
     from fairway.kube import Connection
 
-MISPLACED: Final = (
-    "{options}: not an option of `fairway join {command}`; options of a subcommand follow its name"
-)
 TWO_WAYS: Final = "--hub-bootstrap-kubeconfig excludes --hub-server and --hub-token"
 HALF: Final = (
     "--hub-server and a token require each other: set the token with FAIRWAY_HUB_TOKEN or --hub-token"

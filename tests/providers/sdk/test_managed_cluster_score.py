@@ -2,7 +2,6 @@
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.hubs import HubUnderTest, hub_of
 from fairway.api.meta import format_time
 from fairway.api.score import ManagedClusterScore
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTER_SCORES, Client, Informer
@@ -34,7 +32,6 @@ from fairway.providers.publication import Publication
 from fairway.providers.runner import running
 from fairway.providers.scales import Linear
 from fairway.providers.sink import ForeignObject, NamespaceMissing, SinkError
-from rigs.kubernetes import Tools
 
 NOON = datetime(2031, 5, 5, 12, tzinfo=UTC)
 WELL = Publication(
@@ -47,21 +44,6 @@ WELL = Publication(
     raw={"cpuAvailable": 12.6, "memAvailable": 40.0},
     read_at=NOON,
 )
-
-
-@pytest.fixture(scope="module", params=["embedded", pytest.param("real", marks=pytest.mark.kube)])
-def hub(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HubUnderTest]:
-    if request.param == "real":
-        yield request.getfixturevalue("real_ocm_hub")
-        return
-    with hub_of("embedded", folder=tmp_path_factory.mktemp("sink"), tools=Tools.find) as made:
-        yield made
-
-
-@pytest.fixture
-async def client(hub: HubUnderTest) -> AsyncIterator[Client]:
-    async with Client(hub.administrator, field_manager="somebody") as opened:
-        yield opened
 
 
 @pytest.fixture
