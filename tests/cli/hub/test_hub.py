@@ -24,7 +24,6 @@ from cryptography import x509
 import forked
 from cli.hub_process import reading, refused, served
 from clients.talk import Talk
-from fairway.cli.hub.command import MISPLACED
 from fairway.cli.hub.process import (
     BAD_NAME,
     BUSY,
@@ -40,6 +39,7 @@ from fairway.cli.hub.process import (
     _log_loop_error,
 )
 from fairway.cli.main import run
+from fairway.cli.options.misplaced import MISPLACED
 from fairway.hub import Settings, controllers
 from fairway.hub.storage.entry import LOCKED
 from fairway.hub.storage.log import FILE
@@ -316,7 +316,7 @@ def test_hub_options_before_a_subcommand_are_rejected(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["hub", "--data", str(tmp_path), "--port", "0", "check"]) == 2
-    assert MISPLACED.format(options="--data, --port", command="check") in capsys.readouterr().err
+    assert MISPLACED.format(options="--data, --port", command="hub check") in capsys.readouterr().err
     assert run(["hub", "bakcup"]) == 2
     assert "Did you mean 'backup'?" in capsys.readouterr().err
     assert run(["hub", "start"]) == 2
