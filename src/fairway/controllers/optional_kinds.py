@@ -80,7 +80,7 @@ def definition_name(kind: Resource[Any]) -> str:
 
 def serves(definition: CustomResourceDefinition, kind: Resource[Any]) -> bool:
     """Return whether the hub serves a kind according to its definition. One that is being deleted serves objects
-    until it is gone."""
+    until it is deleted."""
     conditions = definition.status.conditions or ()
     established = any(each.type == ESTABLISHED and each.status == "True" for each in conditions)
     return established and any(each.name == kind.version and each.served for each in definition.spec.versions)

@@ -141,7 +141,7 @@ class SharedReader(Reader, Protocol):
     instead of counting again."""
 
     def update_shared(self, context: Context, generation: int, /) -> Sequence[int] | None:
-        """Write the CycleState anew, after columns that the plugin reads as shared changed since a generation.
+        """Write the CycleState again, after columns that the plugin reads as shared changed since a generation.
 
         Return the rows for which its results may be different now; None if they may be for all. Values in the state
         must be replaced, not modified.

@@ -146,7 +146,7 @@ class Profile:
         calls: tuple[ScoreCalls, ...] | None = found.calls
         if calls is None:
             calls = tuple([score_calls(each) for each in found.scores])
-            object.__setattr__(found, "calls", calls)  # frozen for everybody else
+            object.__setattr__(found, "calls", calls)  # frozen for all other code
         if self.skipped:
             calls = tuple(each for each in calls if each.plugin.name not in self.skipped)
         return calls, found.refusal

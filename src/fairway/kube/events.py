@@ -278,7 +278,7 @@ class Recorder:
             self._unreported = 0
 
     def _take_due(self) -> float | None:
-        """Queue the updates whose time has come; return the seconds until the next one, or None."""
+        """Queue the updates that are due; return the seconds until the next one, or None."""
         now = self._clock.monotonic()
         while self._later:
             wait = self._later[0].wrote_at + self._update_every - now

@@ -31,7 +31,7 @@ class Phase(StrEnum):
     CUTOVER = "Cutover"
     """The copy is complete. From here on there is no way back."""
     SWAP_COMMITTED = "SwapCommitted"
-    """The source is gone, and its room given to the beneficiaries."""
+    """The source is deleted, and its room given to the beneficiaries."""
     CLEANED = "Cleaned"
     CANCELLING = "Cancelling"
     CANCELLED = "Cancelled"

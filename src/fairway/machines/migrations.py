@@ -187,7 +187,7 @@ class Migrations:
         return after
 
     def _keep(self, turn: Turn, host: HostKey, earmark: Earmark) -> bool:
-        """Add or replace an earmark; close it if its room is gone, because the node shrank."""
+        """Add or replace an earmark; close it if the node shrank and no longer has the room."""
         try:
             turn.tx.earmark(host, earmark)
         except LedgerError:
@@ -352,13 +352,13 @@ class Migrations:
         self.ended.append(migration)
 
     def forget_machine(self, key: WorkloadKey) -> None:
-        """Drop what is remembered about the past migrations of a machine that is gone."""
+        """Drop what is remembered about the past migrations of a deleted machine."""
         if key not in self._by_source:
             self.failures.pop(key, None)
             self._attempts.pop(key, None)
 
     def leave(self, turn: Turn, source: WorkloadKey) -> None:
-        """Give the room of a source that is gone to its beneficiaries; keep its request for the target."""
+        """Give the room of a deleted source to its beneficiaries; keep its request for the target."""
         migration = self.of_source(source)
         if migration is None:
             return
@@ -389,7 +389,7 @@ class Migrations:
             turn.out.append(Observe(migration))
 
     def expire(self, turn: Turn) -> None:
-        """Act on everything whose time has come."""
+        """Act on all deadlines that have passed."""
         for id_ in [each for each, at in self._retries.items() if at <= turn.now]:
             del self._retries[id_]
             self._unsaved[id_] = None

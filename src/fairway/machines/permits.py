@@ -49,7 +49,7 @@ class Turn:
         return self.tx.account(host) or HostAccount(host=host)
 
     def close(self, host: HostKey, earmark_id: str) -> None:
-        """Close an earmark, unless its node is gone."""
+        """Close an earmark, unless its node was deleted."""
         if self.tx.account(host) is not None:
             self.tx.close(host, earmark_id)
 
@@ -269,7 +269,7 @@ class Permits:
     def transfer(self, turn: Turn, host: HostKey, earmark_id: str) -> None:
         """Remove the source of an earmark, grow its beneficiary and close the earmark, in one step.
 
-        If the beneficiary cannot grow now, its earmark stays, and keeps the room once the source is gone.
+        If the beneficiary cannot grow now, its earmark stays, and keeps the room once the source is deleted.
         """
         account = turn.account(host)
         earmark = account.earmarks.get(earmark_id)
@@ -299,7 +299,7 @@ class Permits:
         )
 
     def is_recorded(self, key: WorkloadKey) -> bool:
-        """Return whether the machine's permit is written; True for one that is gone."""
+        """Return whether the machine's permit is written; True for a deleted one."""
         return key not in self.demands or self._written.get(key) == _persistent(self.demands[key])
 
     def sync(self, turn: Turn, key: WorkloadKey) -> None:

@@ -46,7 +46,7 @@ class MachineState:
         self.migrations.permits = self.permits
         self.relief = Relief(policy, self.permits, self.migrations, oracle)
         self.nominated: Callable[[HostKey], Mapping[WorkloadKey, ResourceList]] = lambda _: {}
-        """Returns the pods that wait on a node until the pods they preempt are gone, and what they count."""
+        """Returns the pods that wait on a node until the pods they preempt are deleted, and what they count."""
         self._epoch = ledger.epoch
         self._now: Micros = 0
 

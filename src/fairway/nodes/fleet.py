@@ -90,7 +90,7 @@ class NodeFleet(Table[Node]):
         return None if row is None else self._hosts.objects[row]
 
     def delete_node(self, name: str) -> Change:
-        """Delete a node. Its pods are kept until they are deleted, too: the node may come back."""
+        """Delete a node. Its pods are kept until they are deleted, too: the node may be created again."""
         return self._drop(name)
 
     def _write_others(self, row: int, name: str) -> Iterator[Key]:
@@ -131,7 +131,7 @@ class NodeFleet(Table[Node]):
         return list(self._nominated.get(node, {}).values())
 
     def nominate(self, pod: Pod, node: str) -> Change:
-        """Keep room on a node for a pod that waits until other pods there are gone; no node ends that."""
+        """Keep room on a node for a pod that waits until other pods there are deleted; no node ends that."""
         key = (pod.metadata.namespace, pod.metadata.name)
         old = self.nominations.get(key, "")
         if old == node:

@@ -116,7 +116,7 @@ class MachineObjects:
         return [self.pods[key] for key in keys if key in self.pods]
 
     def machine_name(self, pod: Pod) -> Identity | None:
-        """Return the virtual machine of a pod. Owners decide: anyone may set a label."""
+        """Return the virtual machine of a pod. Owners decide: every user of the namespace may set a label."""
         namespace = pod.metadata.namespace
         for owner in pod.metadata.ownerReferences:
             group = owner.apiVersion.partition("/")[0]

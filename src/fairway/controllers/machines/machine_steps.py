@@ -109,7 +109,7 @@ class MachineSteps:
     async def _write_permit(self, write: instructions.WritePermit) -> None:
         machine = self._state().permits.machines.get(write.key)
         if machine is None:
-            return  # it is gone, and so is its demand
+            return  # it was deleted, and its demand with it
         machines = self._hypervisors[machine.kind].machines
         vm = machines.get(machine.vm, namespace=write.key.namespace)
         event: Event = events.PermitNotWritten(write.key)

@@ -187,7 +187,7 @@ class MachineWriter:
                 await self._delete(kinds[write.kind], write.namespace, write.name, uid=write.uid)
 
     async def _delete(self, resource: Resource[Any], namespace: str, name: str, *, uid: str = "") -> None:
-        """Delete an object. One that is gone, or has another uid by now, is deleted."""
+        """Delete an object. One that does not exist, or has another uid by now, counts as deleted."""
         try:
             with self._counted(resource, "delete"):
                 await self._client.delete(resource, name, namespace=namespace, uid=uid or None)

@@ -223,7 +223,7 @@ class VirtualMachines:
             self._perform(each)
 
     def _start_over(self) -> None:
-        """Build the state anew: an exception may have left it between two states."""
+        """Build the state again: an exception may have left it between two states."""
         self._events.clear()
         self._steps.lanes.clear()
         self.agents.refuse_all(PermitError(UNAVAILABLE, STARTING))
@@ -300,7 +300,7 @@ class VirtualMachines:
             return
         known = self.state.permits.machines.get(key)
         if known is not None and known.vm and not found.machine.vm:
-            return  # the virtual machine is gone, and its pod still uses the room
+            return  # the virtual machine was deleted, and its pod still uses the room
         assumed = self._assumed.pop(key, None)
         machine = found.machine
         if known is not None and known.moved is not None:

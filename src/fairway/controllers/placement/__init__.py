@@ -5,11 +5,11 @@
                    └── queue: what to decide again ───────┘
 
 Everything up to ``steps`` is computation without I/O; only ``writer`` talks to the hub, at the pace of
-``write_limiter``. ``record`` is what is known of one placement, ``session`` the context in which a plan is written.
+``write_limiter``. ``record`` is the state of one placement, ``session`` the context in which a plan is written.
 ``committer`` runs the plugins from Reserve on, if a profile has any, before a session begins and around its writes.
 ``unobserved_writes`` reconciles our own writes with the watch, ``decision_cache`` holds the decisions. ``slow_lane``
 evaluates expensive CEL expressions in slices, ``shard`` selects namespaces, ``shadow`` compares with another controller
-without writing. ``settled`` tells which placements a change leaves as they are.
+without writing. ``settled`` finds the placements that a change does not affect.
 
 Words: a *page* is one PlacementDecision of at most 100 clusters; an *owner* is a placement's (namespace, name).
 """

@@ -104,7 +104,7 @@ class HostAccount:
         return replace(self, capacity=None if capacity is None else checked_resources(capacity))
 
     def observe(self, who: WorkloadKey, amounts: ResourceList | None) -> "HostAccount":
-        """Set the observed use of a workload; None when it is gone."""
+        """Set the observed use of a workload; None when it was deleted."""
         known = self.observed.get(who)
         if amounts is None:
             return self if known is None else self._observing(who, None)
@@ -156,7 +156,7 @@ class HostAccount:
         return self._changed(who, replace(self, reservations={**self.reservations, who: reservation}))
 
     def release(self, who: WorkloadKey) -> "HostAccount":
-        """Drop a workload's reservation. Its observed use remains until it is observed to be gone."""
+        """Drop a workload's reservation. Its observed use remains until its deletion is observed."""
         if who not in self.reservations:
             return self
         reservations = {each: value for each, value in self.reservations.items() if each != who}

@@ -65,7 +65,7 @@ class _View:
         self._changed[host] = None
 
     def observe(self, host: HostKey, who: WorkloadKey, amounts: ResourceList | None) -> None:
-        """Report a workload's use; None when it is gone. Never refused, whatever it does to the sum."""
+        """Report a workload's use; None when it was deleted. Never refused, whatever it does to the sum."""
         self._write(self._account(host).observe(who, amounts))
 
     def observe_unattributed(self, host: HostKey, amounts: ResourceList) -> None:

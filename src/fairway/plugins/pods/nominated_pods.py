@@ -1,4 +1,4 @@
-"""NominatedPods: keeps room for pods that wait on a nominated node until the pods they preempt are gone.
+"""NominatedPods: keeps room for pods that wait on a nominated node until the pods they preempt are deleted.
 
 As in kube-scheduler, a node with nominated pods of at least the same priority must pass all filters with these pods and
 without them. A pod that is nominated itself takes its node as soon as it passes there, whatever other nodes score.

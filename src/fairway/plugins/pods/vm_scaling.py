@@ -1,7 +1,7 @@
 """VirtualMachineAutoscaling: places pods on nodes whose virtual machines grow and shrink.
 
 Room is what the machines' ledger can grant (see ``LedgerColumns``): permits count beyond the requests of their pods,
-overcommitted machines count less, and earmarked room belongs to its beneficiary and to nobody else. Scores follow a
+overcommitted machines count less, and earmarked room belongs only to its beneficiary. Scores follow a
 curve of usage: nodes are filled up to a peak, and avoided beyond it. The target of a migration stays below the
 watermark, and prefers the node that keeps room for it.
 
