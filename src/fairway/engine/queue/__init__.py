@@ -2,7 +2,7 @@
 
 Data flow: ``put`` adds a workload, ``pop`` hands it out (it is then *in flight*), and exactly one of these returns it:
 ``done`` (bound, or dropped), ``reject`` (plugins turned it away), ``fail`` (an error that no plugin is blamed for).
-``on_event`` wakes rejected workloads, ``advance`` those whose deadline has passed; ``next_deadline`` says when that is, so
+``on_event`` wakes rejected workloads, ``advance`` those that are due; ``next_deadline`` is when the next one is, so
 that no caller polls. ``settle`` returns a workload that is placed but must be tried again when something changes, or at
 a deadline. ``release`` returns one whose attempt was abandoned.
 
