@@ -1,17 +1,18 @@
 """The scheduling cycle: filters, scores and the choice, for any workload and any plugins.
 
 Data flow: ``cycle.run(snapshot, workload, profile, now)`` is a pure function that returns an ``Outcome``. ``Memory``
-keeps the last outcome of a workload and, when only a few rows changed, updates it (``following``) instead of running
-a full cycle; workloads that differ in their names only can share it. ``AlikeMemory`` keeps only what such workloads
+keeps a ``memo`` of a workload's last cycle and, when only a few rows changed, updates it (``following``) instead of
+running a full cycle; workloads that differ in their names only can share it. ``alike`` keeps only what such workloads
 share, for those that are scheduled once.
 
 - A *profile* has the plugins of each extension point in order, with weights. It is built once, from a ``ProfileSpec``
-  and the plugins of a ``Registry``. ``points`` defines the extension points as protocols, ``forms`` finds which of them
+  and the plugins of a ``registry``. ``points`` defines the extension points as protocols, ``forms`` finds which of them
   a plugin implements, and ``choice`` has the default choice among the ranked hosts.
 - A *host* is a row of the fleet, a *context* what plugins may read, a *status* the result of a filter with its
-  reason.
-- ``ranking`` orders hosts by total and name. ``trace`` explains an outcome host by host. ``remedies`` are what plugins
-  propose to change for a host.
+  reason. ``state`` is what plugins write during a cycle, a *fault* (``fault``) what a plugin does wrong.
+- ``ranking`` orders hosts by total and name. ``trace`` explains an outcome host by host. ``rejections`` has the reasons
+  of a cycle without a feasible host, for PostFilter plugins; ``remedies`` are what plugins propose to change for a
+  host.
 - ``scheduler`` joins queue, cycle and commit for workloads that are bound once.
 - ``queue`` selects the next workload, ``commit`` takes a decision through Reserve, Permit and Bind, and ``ledger`` has
   what is promised on each host. ``dependencies`` maps changed columns to the workloads that they concern.

@@ -6,8 +6,9 @@ writes to one that a snapshot shares. Columns are created when they are first re
 
 - A *row* is a host (``hosts``), a *column* the values of one attribute (``column``), a ``bitmap`` a set of rows.
 - The ``journal`` records which columns changed in which rows, so that readers process only changes. ``derived`` keeps
-  results that are computed from columns. ``selection`` evaluates label selectors; ``instant`` has times in
-  microseconds, and ``steps`` divides long computations.
+  results that are computed from columns. ``selection`` evaluates label selectors, ``resources`` names the columns of
+  amounts. ``protection`` makes a snapshot read-only for third-party code; ``direction`` is whether a cell went up or
+  down, ``instant`` a time in microseconds, and ``steps`` divides long computations.
 """
 
 from fairway.fleet.snapshot import Snapshot

@@ -1,15 +1,15 @@
 """Hosted clusters on hosting clusters: which one gets the next, and what is created there. No I/O.
 
-Data flow: ``HostingState`` takes objects of the hub. It derives the capacity of each hosting cluster from what the
-cluster publishes (``telemetry``, ``capacity``) and from the HostingPolicies (``policy``), and keeps the ledger in step
-with the statuses of HostedClusterRequests, which record all reservations, and with decisions of Placements that use
-the same hosts (``placement_promises``). A request becomes a workload with its demand (``workload``, ``demand``); the
-profile ``hosting`` (``profile``, ``plugins``) filters and scores; ``decision`` puts the outcome into words, ``fit``
-finds what would make a refused request fit, and ``work`` writes the ManifestWork.
+Data flow: ``HostingState`` (``state``) takes objects of the hub. It derives the capacity of each hosting cluster from
+what the cluster publishes (``telemetry``, ``capacity``) and from the HostingPolicies (``policy``), and keeps the ledger
+in step with the statuses of HostedClusterRequests, which record all reservations, and with decisions of Placements that
+use the same hosts (``placement_promises``). A request becomes a workload with its demand (``workload``, ``demand``);
+the profile ``hosting`` (``profile``, ``plugins``) filters and scores; ``decision`` puts the outcome into words, ``fit``
+finds what would make a refused request fit, ``work`` builds the ManifestWork, and ``status`` the request's status in
+each phase, with the ``conditions``.
 
-``place`` does the same for many requests at once, without writing anything. ``Evacuation`` answers whether all that a
-host carries fits elsewhere. ``drain`` and ``rebalance`` plan moves of hosted clusters between hosts.
-``reports`` has the room of each host.
+``placing`` does the same for many requests at once, without writing anything. ``evacuation`` answers whether all that a
+host carries fits elsewhere. ``moves`` plans to drain and rebalance hosts. ``report`` has the room of each host.
 
 - A *resident* is a request with a place on a host, from the reservation on.
 - A resident is *counted* when the published load of its host includes it.

@@ -5,7 +5,11 @@ authorized (``rbac``), and is answered from ``storage`` or passed on to ``writin
 ``schemas`` and the hooks in ``kinds``, computes patches with ``patches``, asks ``admission`` and commits. ``builtin``
 describes the fields of Kubernetes' own kinds, ``crd`` turns definitions into resources, ``csr`` signs certificates,
 ``controllers`` run in the background. ``serialization``, ``printing`` and ``openapi`` produce what clients read.
-``hub.Hub`` assembles all.
+``flowcontrol`` and ``slicing`` keep one user's requests from delaying others. ``hub.Hub`` assembles all.
+
+``kind`` is the interface of a kind's hooks, ``registry`` the served resources, ``write_request``, ``options`` and
+``request_info`` what a request asks for, ``selectors`` what it selects, ``status`` the error responses. ``backup``,
+``portable`` and ``key_replacement`` work on the data of a hub for the command line.
 
 Words: a *resource* is one served (group, version, plural). A *document* is an object as plain JSON, never a typed
 Struct, because an API server must keep every field. A *schema node* defines the values of a field and how it merges. A

@@ -4,8 +4,10 @@
     rest.Client ──▶ informer (list and watch) ──▶ replica (the store) ──▶ batches of changes ──▶ workqueue
 
 Objects are decoded straight into typed Structs, so a watch event costs microseconds. Decoding drops unknown fields, so
-a typed object is never sent back whole: writes are creations, or patches of the fields we own. ``leader``, ``lease``
-and ``fence`` elect one writer, ``events`` records Events, ``rbac`` describes rights.
+a typed object is never sent back whole: writes are creations, or patches of the fields we own. ``resource`` is the path
+and type of a kind, ``codec`` decodes, ``errors`` has a class for each reaction. ``leader``, ``lease``, ``lease_thread``
+and ``fence`` elect one writer, ``events`` and ``correlator`` record Events, ``rbac`` describes rights, ``clock`` has
+clocks, back-off and rate limits.
 
 May import ``fairway.api`` and ``fairway.observe`` only.
 """

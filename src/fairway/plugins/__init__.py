@@ -6,5 +6,8 @@
   ``spread``.
 - ``prioritizer_policy`` selects the Scores of a Placement, which the plugins see as a ``placement_workload``.
 - Remedies of several plugins: ``selector_remedies`` and ``expression_remedies``.
-- ``trust`` reads the annotations on missing and expired scores; ``work_budget`` limits the work of expressions.
+- ``trust`` reads the annotations on missing and expired scores, ``score_debits`` those on debits; ``work_budget``
+  limits the work of expressions.
+- For workloads that the ledger counts: ``resources`` filters and scores by room, ``reserve_capacity`` books it.
+- ``pods`` has the plugins for pods.
 """

@@ -6,7 +6,11 @@ A provider reads raw *readings* of clusters; a *scale* turns each value into a *
 what the hub stores, with ``validUntil``. ``runner`` runs any number of providers, each in its own ``provider_loop``;
 ``sandbox`` bounds what a provider's code can block. Sinks: ``placement_scores``, ``managed_cluster_score``, ``fan_out``
 (both), ``dry_run`` (neither). ``catalogue`` lists the built-in ones: ``usage``, ``health``, ``hosted``, ``static``,
-``prometheus``, ``http_scorer``, ``forecast``.
+``prometheus``, ``http_scorer``, ``forecast``. ``loading`` finds others, and ``functions`` makes providers of functions.
+
+``document`` reads configuration files, ``declared`` the scores in them; ``endpoint`` sends requests of hub-side
+providers. ``report`` and ``freshness`` describe published scores for `fairway get providers`. ``addon`` has the objects
+of Fairway's add-on, ``agent_lease`` the Lease of its agent.
 
 May import ``fairway.kube``, ``fairway.api`` and ``fairway.observe`` only.
 """

@@ -2,11 +2,12 @@
 
 Data flow: ``loading`` reads a file; ``configuration`` decodes a SchedulerConfiguration, ``kube_configuration`` a
 KubeSchedulerConfiguration, and ``pod_args`` the arguments of plugins for pods. ``discovery`` imports third-party
-plugins, ``resolution`` finds the plugins of each extension point, and the engine builds the profiles.
+plugins, ``resolution`` finds the plugins of each extension point, starting from ``defaults`` or ``pod_defaults``, and
+the engine builds the profiles.
 
-- A *guard* surrounds each third-party plugin (``guard``): it protects the input (``inputs``), checks the result
-  (``checks``) and charges *faults* to the plugin. The *watchdog* interrupts a call that stalls. A plugin with repeated
-  faults is in *quarantine* for a growing time.
+- A *guard* surrounds each third-party plugin (``guard``): it protects the input (``inputs``), checks the result of each
+  of its ``methods`` (``checks``) and charges *faults* to the plugin. The *watchdog* interrupts a call that stalls. A
+  plugin with repeated faults is in *quarantine* for a growing time.
 - Built-in plugins have no guard.
 """
 

@@ -3,7 +3,7 @@
 Data flow: informers feed a ``HostingState`` and the queue of a ``SchedulingLoop`` (``controller``). A decision is bound
 by one write, the reservation in the request's status (``binding``). Everything after that is reconciled from what the
 hub shows (``residence``): the ManifestWork, what the hosting cluster reports, the release after a deadline or a
-deletion. ``stray_works`` deletes ManifestWorks that no request has any more.
+deletion. ``stray_works`` deletes ManifestWorks that no request has any more. ``hub_access`` reads and writes.
 
 A crash between two writes leaves a state that the next leader continues from: the reservation is written before the
 ManifestWork, and ends after it. Requests have a finalizer from before the reservation until the work is deleted.

@@ -2,7 +2,7 @@
 
 All of it is derived from what the hub shows, so that it continues after a crash. The order of writes keeps two
 invariants: a ManifestWork exists only while the request has its place, and a place ends only when the ManifestWork is
-gone.
+deleted.
 """
 
 from typing import Final

@@ -5,7 +5,8 @@
 
 ``agent`` has queue and watches, ``reconcile`` the order of steps for one work, ``plan`` the decisions without I/O.
 ``conflicts`` finds works with the same object, ``executor`` checks the rights of a work's executor, ``feedback`` and
-``condition_rules`` compute what a work reports, ``drift`` compares objects, ``watches`` notices changed objects.
+``condition_rules`` compute what a work reports, ``drift`` compares objects, ``watches`` notices changed objects,
+``repair_backoff`` delays repairs that another client keeps undoing.
 
 Words: a *record* is the work's AppliedManifestWork; to *release* an object is to delete it or to remove our reference.
 """
