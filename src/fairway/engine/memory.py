@@ -5,12 +5,13 @@ the workload, only those rows are evaluated. The outcome equals that of a full c
 equality is not certain: after a change of shared state, of a normalising prioritizer's range, or by time.
 
 Workloads that are alike, such as placements that differ in their names only, share a memo: what one of them evaluated,
-the others need not. ``Alike`` says which ones are.
+the others need not. ``Alike`` says which ones are. Where each workload needs a memo of its own although there are
+others like it, a memo is only made in the second full cycle: a burst of them changes more rows than a memo can follow.
 """
 
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 from weakref import WeakValueDictionary
 
 from fairway.engine import cycle
@@ -23,6 +24,9 @@ from fairway.engine.profile import Profile
 from fairway.engine.ranking import ABSENT
 from fairway.fleet.instant import Micros
 from fairway.fleet.snapshot import Snapshot
+
+MOST_ALONE: Final = 1000
+"""Signatures that are kept."""
 
 
 class Alike(Protocol):
@@ -57,6 +61,10 @@ class Memory:
         """Size of all memos in bytes."""
         self._memos: OrderedDict[Hashable, Memo] = OrderedDict()
         """By namespace and name, or by signature."""
+        self._alone: OrderedDict[Hashable, None] = OrderedDict()
+        """Signatures of workloads that each need a memo of their own."""
+        self._once: set[Hashable] = set()
+        """Workloads with such a signature, by namespace and name, after their first full cycle."""
         self._feasible: WeakValueDictionary[Hashable, FeasibleRows] = WeakValueDictionary()
         self.followed = 0
         """Number of incremental cycles."""
@@ -72,11 +80,16 @@ class Memory:
         if followed is not None:
             return followed
         outcome = cycle.run(snapshot, workload, profile, now=now)
+        name, signature = _name_of(workload), self._alike.signature(workload, profile)
+        if signature in self._alone and name not in self._once:
+            self._once.add(name)
+            return outcome
         memo = make_memo(outcome)
         if memo is not None and memo.size <= self._limit:
-            key = self._alike.signature(workload, profile)
-            if key is None or self._alike.reads_own(workload, memo):
-                key = (workload.namespace, workload.name)
+            key = signature
+            if signature is None or self._alike.reads_own(workload, memo):
+                key = name
+                self._note_alone(signature)
             else:
                 memo.shared = True
                 if key in self._memos:
@@ -84,6 +97,13 @@ class Memory:
             self._memos[key] = memo
             self._count(memo)
         return outcome
+
+    def _note_alone(self, signature: Hashable | None) -> None:
+        if signature is not None:
+            self._alone[signature] = None
+            self._alone.move_to_end(signature)
+            if len(self._alone) > MOST_ALONE:
+                self._alone.popitem(last=False)
 
     def follow(
         self, snapshot: Snapshot[Any], workload: CycleWorkload, profile: Profile, *, now: Micros
@@ -119,6 +139,7 @@ class Memory:
 
     def forget(self, namespace: str, name: str) -> None:
         """Forget a deleted workload."""
+        self._once.discard((namespace, name))
         if (namespace, name) in self._memos:
             self._drop((namespace, name))
 

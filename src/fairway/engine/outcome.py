@@ -130,14 +130,15 @@ class Outcome:
             return 0
         return max(0, wanted - len(self.selected_rows))
 
-    def totals_by_name(self) -> dict[str, int]:
-        """Totals of all hosts that passed the filters."""
-        names = self.snapshot.hosts.names
-        details = self.details
-        return {
-            names[row]: total
-            for row, total in zip(details.rows.tolist(), details.totals.tolist(), strict=True)
-        }
+    def totals_by_name(self, *, first: int | None = None) -> dict[str, int]:
+        """Totals of the hosts that passed the filters: of all, or of the ``first`` ones by name."""
+        hosts, details = self.snapshot.hosts, self.details
+        rows, totals = details.rows, details.totals
+        if first is not None and first < len(rows):
+            chosen = np.argpartition(hosts.rank[rows], first)[:first]
+            rows, totals = rows[chosen], totals[chosen]
+        names = hosts.names
+        return {names[row]: total for row, total in zip(rows.tolist(), totals.tolist(), strict=True)}
 
     def reasons(self) -> Iterator[tuple[str, str, int]]:
         """Return name, reason and total of each selected host, best first."""

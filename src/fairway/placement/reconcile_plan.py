@@ -38,6 +38,8 @@ limit for scores is shorter."""
 
 SCORE_TEXT_LIMIT: Final = 1000
 """Bytes of the scores in an event."""
+MOST_SCORES: Final = SCORE_TEXT_LIMIT // len("a:0 ") + 1
+"""So many scores never fit."""
 
 _RATE: Final = re.compile(r"([0-9]{1,9})([hms])", re.ASCII)
 _SECONDS: Final = {"h": 3600, "m": 60, "s": 1}
@@ -188,7 +190,7 @@ def make_plan(
         status=status,
         selected=frozenset(verdict.outcome.selected),
         outcome=Status(outcome.code, outcome.reasons if told else (), outcome.plugin),
-        scores=score_text(verdict.outcome.totals_by_name())
+        scores=score_text(verdict.outcome.totals_by_name(first=MOST_SCORES))
         if told or any(step.rescored for step in fills)
         else "",
         until=until,
@@ -239,10 +241,12 @@ def _stuck(status: Status) -> Condition:
 
 def score_text(scores: Mapping[str, int]) -> str:
     """Return ``name:score `` for each, by name, truncated."""
-    text = ""
+    parts, left = [], SCORE_TEXT_LIMIT
     for name in sorted(scores):
         part = f"{name}:{scores[name]} "
-        if len((text + part).encode()) > SCORE_TEXT_LIMIT:
-            return text + "......"
-        text += part
-    return text
+        left -= len(part.encode())
+        if left < 0:
+            parts.append("......")
+            break
+        parts.append(part)
+    return "".join(parts)
