@@ -3,10 +3,10 @@
 A controller that needs kinds which the hub does not serve is not created.
 """
 
+import asyncio
 import logging
 import socket
 from collections.abc import Callable, Mapping
-from contextlib import AsyncExitStack
 from typing import Any, Final, Self
 
 from fairway.controllers.acceptance import AcceptanceController
@@ -84,6 +84,9 @@ NEEDED: Final[Mapping[str, tuple[Resource[Any], ...]]] = {
 """Kinds that not every hub serves, and that a controller needs."""
 
 EVENTS_KEPT: Final = 5000
+EVENT_GRACE_SECONDS: Final = 15.0
+"""How long pending events are written when the process stops, after the Lease is released. Kubernetes kills a pod after 30
+seconds."""
 EVENTS_AFTER: Final = 0.2
 """Seconds without a new decision after which events are written, although decisions are being written."""
 POD_EVENTS_KEPT: Final = 50_000
@@ -131,21 +134,21 @@ class ControllerFactory:
             for name in names
         }
         """By profile: as of kube-scheduler, the reporter is the scheduler's name."""
-        self._stack = AsyncExitStack()
-
-    async def __aenter__(self) -> Self:
-        for recorder in (
+        self._recorders = (
             self.recorder,
             self._of_scores,
             self._of_hosting,
             self._of_machines,
             *self._of_pods.values(),
-        ):
-            await self._stack.enter_async_context(recorder)
+        )
+
+    async def __aenter__(self) -> Self:
+        for recorder in self._recorders:
+            await recorder.__aenter__()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._stack.aclose()
+        await asyncio.gather(*(recorder.close() for recorder in self._recorders))
 
     async def create(self) -> dict[str, Controller]:
         """Create the controllers of the settings for which the hub serves the necessary kinds."""
@@ -292,6 +295,7 @@ class ControllerFactory:
             api=Api.EVENTS,
             capacity=capacity,
             writers=writers,
+            grace=EVENT_GRACE_SECONDS,
             update_every=self._settings.event_updates,
             clock=self._clock,
             observe=self._meters.event,

@@ -40,6 +40,9 @@ log: Final = logging.getLogger(__name__)
 
 DROPPING: Final = "too many events, dropping further ones  pending=%d"
 DROPPED: Final = "events dropped because too many were pending  dropped=%d"
+NOT_WRITTEN: Final = "events dropped because the hub did not accept them before the process stopped  dropped=%d"
+CLOSING_WRITERS: Final = 8
+"""Concurrent writes at the end of the block: nothing else is written then."""
 LONGEST_WORD: Final = 128
 """Bytes of a reason, an action or an instance."""
 NO_NAMESPACE: Final = "default"
@@ -132,7 +135,7 @@ class Recorder:
 
     ``component`` is the reporter, such as ``fairway``, and ``instance`` its process. At most ``capacity`` events are
     pending, of which ``writers`` are written concurrently; a write is tried ``tries`` times; at the end of the block
-    there are ``grace`` seconds. Not thread-safe.
+    there are ``grace`` seconds for all that are pending, which are then written eight at a time. Not thread-safe.
     """
 
     def __init__(
@@ -237,11 +240,12 @@ class Recorder:
         self._closed = True
         if not self._tasks:
             return
+        self._start_writers(CLOSING_WRITERS - len(self._tasks))
         try:
             async with asyncio.timeout(self._grace):
                 await self.flush()
         except TimeoutError:
-            log.warning("%d events dropped: the hub did not accept them in time", self._pending)
+            log.warning(NOT_WRITTEN, self._pending)
             self._drop(self._pending)
             self._unreported -= self._pending
         finally:
@@ -252,13 +256,16 @@ class Recorder:
             self._report_drops()
 
     async def __aenter__(self) -> "Recorder":
-        self._tasks = {asyncio.create_task(self._run()) for _ in range(self._writers)}
+        self._start_writers(self._writers)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+    def _start_writers(self, count: int) -> None:
+        self._tasks.update(asyncio.create_task(self._run()) for _ in range(count))
 
     @property
     def _pending(self) -> int:
