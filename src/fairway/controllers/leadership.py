@@ -1,7 +1,6 @@
 """Leadership of a controller: checked before every batch of writes, and locally before every write."""
 
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Final, Protocol
 
 from fairway.kube import Elector, Fence
@@ -11,7 +10,7 @@ FRESH_SECONDS: Final = 1.0
 
 
 class Leadership(Protocol):
-    def batch(self) -> AbstractAsyncContextManager[None]:
+    def batch(self) -> AbstractAsyncContextManager[object]:
         """Wrap writes that belong together. Raises Lost if another process leads, also if that begins within the
         block."""
 
@@ -22,9 +21,8 @@ class Leadership(Protocol):
 class _AlwaysLeading:
     """The only process."""
 
-    @asynccontextmanager
-    async def batch(self) -> AsyncIterator[None]:
-        yield
+    def batch(self) -> AbstractAsyncContextManager[object]:
+        return nullcontext()
 
     def ensure(self) -> None: ...
 
@@ -38,10 +36,8 @@ class Elected:
     def __init__(self, elector: Elector, fence: Fence) -> None:
         self._elector, self._fence = elector, fence
 
-    @asynccontextmanager
-    async def batch(self) -> AsyncIterator[None]:
-        async with self._elector.guard(fresh=FRESH_SECONDS):
-            yield
+    def batch(self) -> AbstractAsyncContextManager[object]:
+        return self._elector.guard(fresh=FRESH_SECONDS)
 
     def ensure(self) -> None:
         self._fence.ensure()

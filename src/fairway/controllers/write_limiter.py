@@ -11,8 +11,6 @@ decision is being written.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from enum import IntEnum
 from typing import Final
 
@@ -34,6 +32,10 @@ class Lane(IntEnum):
     REFRESH = 1
     """Scores of the same clusters, and statuses."""
     EVENT = 2
+
+
+_UP_TO: Final = {lane: tuple(each for each in Lane if each <= lane) for lane in Lane}
+_AFTER: Final = {lane: tuple(each for each in Lane if each > lane) for lane in Lane}
 
 
 class EventLane:
@@ -63,6 +65,21 @@ class _Waiter:
         self.droppable = droppable
 
 
+class _Turn:
+    """A slot. A class, because every write of a burst takes one."""
+
+    __slots__ = ("_droppable", "_lane", "_limiter", "_owner")
+
+    def __init__(self, limiter: "WriteLimiter", lane: Lane, owner: Owner | None, droppable: bool) -> None:
+        self._limiter, self._lane, self._owner, self._droppable = limiter, lane, owner, droppable
+
+    async def __aenter__(self) -> None:
+        await self._limiter.begin(self._lane, self._owner, droppable=self._droppable)
+
+    async def __aexit__(self, *_: object) -> None:
+        self._limiter.end(self._lane)
+
+
 class WriteLimiter:
     """``events_after``: events wait while decisions are being written, unless none was begun for so many seconds, as on
     a hub that does not respond. 0: they take any free slot."""
@@ -81,29 +98,27 @@ class WriteLimiter:
         """When the last of them was begun, by the clock of the event loop."""
         self._timer: asyncio.TimerHandle | None = None
 
-    @asynccontextmanager
-    async def turn(
-        self, lane: Lane, *, owner: Owner | None = None, droppable: bool = False
-    ) -> AsyncIterator[None]:
+    def turn(self, lane: Lane, *, owner: Owner | None = None, droppable: bool = False) -> "_Turn":
         """Take a slot for a write. See ``hurry`` for ``owner`` and ``droppable``."""
+        return _Turn(self, lane, owner, droppable)
+
+    async def begin(self, lane: Lane, owner: Owner | None, *, droppable: bool) -> None:
         if (
             self._free
-            and not any(self._lanes[each] for each in Lane if each <= lane)
+            and not any(self._lanes[each] for each in _UP_TO[lane])
             and not (lane is Lane.EVENT and self._holds_events())
         ):
             self._free -= 1
-            self._overtake([each for each in Lane if each > lane and self._lanes[each]])
+            self._overtake([each for each in _AFTER[lane] if self._lanes[each]])
         else:
             await self._wait(lane, owner, droppable=droppable)
-        holds = self._events_after > 0 and lane is Lane.DECISION
-        if holds:
+        if lane is Lane.DECISION and self._events_after:
             self._deciding += 1
             self._decided_at = asyncio.get_running_loop().time()
-        try:
-            yield
-        finally:
-            self._deciding -= holds
-            self._release_slot()
+
+    def end(self, lane: Lane) -> None:
+        self._deciding -= lane is Lane.DECISION and self._events_after > 0
+        self._release_slot()
 
     def hurry(self, owner: Owner) -> None:
         """A placement is to be decided again: raise Superseded in the waiter of its write if that is droppable;
