@@ -49,7 +49,7 @@ class Turns:
         self._since = 0.0
         """When the current work started, or the last work ended."""
         self._working: Turn | None = None
-        self._pumping = False
+        self._scheduled = False
 
     def of(self, user: User, info: RequestInfo) -> "Turn | None":
         """Return the flow of a request, None for those that never wait: an administrator's, and health checks."""
@@ -66,10 +66,10 @@ class Turns:
     def congested(self) -> bool:
         if self.queue.length:
             return True
-        self.lap()
+        self.charge_elapsed()
         return self._used >= BUDGET
 
-    def lap(self) -> None:
+    def charge_elapsed(self) -> None:
         """Charge the time since the last call."""
         now = self.clock()
         passed, self._since = now - self._since, now
@@ -81,11 +81,11 @@ class Turns:
             self._used = max(0.0, self._used - passed)
 
     def begin(self, turn: "Turn") -> None:
-        self.lap()
+        self.charge_elapsed()
         self._working = turn
 
     def end(self) -> None:
-        self.lap()
+        self.charge_elapsed()
         self._working = None
 
     async def wait(self, name: str, *, urgent: bool) -> float:
@@ -95,14 +95,14 @@ class Turns:
             self.queue.put(name, granted, urgent=urgent)
         except Full:
             raise status.too_many_requests(BUSY, retry_after=1) from None
-        if not self._pumping:
-            self._pumping = True
-            asyncio.get_running_loop().call_soon(self._pump)
+        if not self._scheduled:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self._start_waiting)
         return await granted
 
-    def _pump(self) -> None:
+    def _start_waiting(self) -> None:
         """Start as much waiting work as one iteration of the loop allows."""
-        self.lap()
+        self.charge_elapsed()
         self._used = expected = 0.0
         while self.queue.length and expected < BUDGET:
             granted, flow, charged = self.queue.pop()
@@ -111,9 +111,9 @@ class Turns:
             else:
                 granted.set_result(charged)
                 expected += charged
-        self._pumping = bool(self.queue.length)
-        if self._pumping:
-            asyncio.get_running_loop().call_soon(self._pump)
+        self._scheduled = bool(self.queue.length)
+        if self._scheduled:
+            asyncio.get_running_loop().call_soon(self._start_waiting)
 
 
 class Turn:
@@ -144,7 +144,7 @@ class Turn:
             self._charged = self._turns.queue.start(flow)
 
     def settle(self) -> None:
-        self._turns.lap()
+        self._turns.charge_elapsed()
         if self._charged or self.took:
             self._turns.queue.settle(self._flow, charged=self._charged, took=self.took)
             self._charged = self.took = 0.0

@@ -49,7 +49,7 @@ class Audit:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
-            self._write(self._taken())
+            self._write(self._take_lines())
 
     def record(
         self,
@@ -75,7 +75,7 @@ class Audit:
             "stage": "ResponseComplete",
             "requestURI": uri,
             "verb": verb,
-            "user": _shown(user),
+            "user": _user_fields(user),
             "sourceIPs": [address],
             "userAgent": agent,
             "responseStatus": {"metadata": {}, "code": code} | ({"reason": reason} if reason else {}),
@@ -83,7 +83,7 @@ class Audit:
             "stageTimestamp": format_micro_time(datetime.now(UTC)),
         }
         if impersonated is not None:
-            line["impersonatedUser"] = _shown(impersonated)
+            line["impersonatedUser"] = _user_fields(impersonated)
         if target is not None and target.plural:
             reference = {
                 "resource": target.plural,
@@ -103,18 +103,18 @@ class Audit:
             self._dropped = 0
         if noted:
             line["annotations"] = noted
-        written = _encoded(line)
+        written = _encode(line)
         self._size += len(written)
         self._lines.append(written)
 
-    def _taken(self) -> list[bytes]:
+    def _take_lines(self) -> list[bytes]:
         taken, self._lines, self._size = self._lines, [], 0
         return taken
 
     async def _flush(self) -> None:
         while True:
             await asyncio.sleep(FLUSH_SECONDS)
-            if taken := self._taken():
+            if taken := self._take_lines():
                 # Write what is queued even if the caller was cancelled.
                 await asyncio.shield(asyncio.to_thread(self._write, taken))
 
@@ -122,7 +122,7 @@ class Audit:
         if self._path is None or not taken:
             return
         try:
-            with open(self._path, "ab", opener=_private) as file:
+            with open(self._path, "ab", opener=_open_private) as file:
                 self._path.chmod(0o600)
                 file.writelines(taken)
                 size = file.tell()
@@ -140,11 +140,11 @@ class Audit:
                 newer.replace(older)
 
 
-def _private(path: str, flags: int) -> int:
+def _open_private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def _encoded(line: Document) -> bytes:
+def _encode(line: Document) -> bytes:
     try:
         return msgspec.json.encode(line) + b"\n"
     except UnicodeEncodeError:
@@ -152,7 +152,7 @@ def _encoded(line: Document) -> bytes:
         return json.dumps(line, separators=(",", ":")).encode() + b"\n"
 
 
-def _shown(user: User | None) -> Document:
+def _user_fields(user: User | None) -> Document:
     if user is None:
         return {}
     return {"username": user.name, "groups": list(user.groups)} | ({"uid": user.uid} if user.uid else {})

@@ -15,7 +15,7 @@ HEADER_SECONDS: Final = 10.0
 HEADER_BYTES: Final = 128 * 1024
 """Bytes of the head of a request. The client isn't authenticated yet."""
 HANDSHAKE_SECONDS: Final = 10.0
-FAREWELL_SECONDS: Final = 10.0
+TLS_SHUTDOWN_SECONDS: Final = 10.0
 BODY_SECONDS: Final = 30.0
 IDLE_SECONDS: Final = 120.0
 STALLED_SECONDS: Final = 30.0
@@ -63,40 +63,40 @@ def _most_connections() -> int:
 class Connection(RequestHandler):
     """Closes itself when the head of a request is too long or late, or the client doesn't read its responses."""
 
-    __slots__ = ("_book", "_clock", "_deadline", "_head_bytes", "_link", "_stalled")
+    __slots__ = ("_clock", "_connections", "_head_bytes", "_head_timer", "_stall_timer", "_transport")
 
-    def __init__(self, manager: web.Server, *, book: Connections, **settings: Any) -> None:
+    def __init__(self, manager: web.Server, *, connections: Connections, **settings: Any) -> None:
         super().__init__(manager, **settings)
-        self._book = book
+        self._connections = connections
         self._clock = asyncio.get_running_loop()
-        self._deadline: asyncio.TimerHandle | None = None
-        self._stalled: asyncio.TimerHandle | None = None
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._stall_timer: asyncio.TimerHandle | None = None
         self._head_bytes = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self._link = transport
-        if len(self._book.open) >= self._book.limit:
+        self._transport = transport
+        if len(self._connections.open) >= self._connections.limit:
             self.force_close()
             if isinstance(transport, asyncio.WriteTransport):
                 transport.abort()
             return
-        self._book.open.add(self)
-        self._expect_head()
+        self._connections.open.add(self)
+        self._start_head_timer()
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        self._book.open.discard(self)
-        self.head_arrived()
-        self._flowing()
+        self._connections.open.discard(self)
+        self.stop_head_timer()
+        self._stop_stall_timer()
         super().connection_lost(exc)
 
     def abort(self) -> None:
-        if isinstance(self._link, asyncio.WriteTransport):
-            self._link.abort()
+        if isinstance(self._transport, asyncio.WriteTransport):
+            self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        if self._deadline is None and self._current_request is None:
-            self._expect_head()
+        if self._head_timer is None and self._current_request is None:
+            self._start_head_timer()
         super().data_received(data)
         if self._messages or self._request_in_progress:
             self._head_bytes = 0
@@ -105,29 +105,29 @@ class Connection(RequestHandler):
             if self._head_bytes > HEADER_BYTES:
                 self.abort()
 
-    def _expect_head(self) -> None:
-        self._deadline = self._clock.call_later(HEADER_SECONDS, self._too_slow)
+    def _start_head_timer(self) -> None:
+        self._head_timer = self._clock.call_later(HEADER_SECONDS, self._on_head_timeout)
 
-    def head_arrived(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
+    def stop_head_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._stalled = self._clock.call_later(STALLED_SECONDS, self.abort)
+        self._stall_timer = self._clock.call_later(STALLED_SECONDS, self.abort)
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._flowing()
+        self._stop_stall_timer()
 
-    def _flowing(self) -> None:
-        if self._stalled is not None:
-            self._stalled.cancel()
-            self._stalled = None
+    def _stop_stall_timer(self) -> None:
+        if self._stall_timer is not None:
+            self._stall_timer.cancel()
+            self._stall_timer = None
 
-    def _too_slow(self) -> None:
-        self._deadline = None
+    def _on_head_timeout(self) -> None:
+        self._head_timer = None
         if self.transport is not None:
             self.transport.abort()
 
@@ -155,7 +155,7 @@ class Connection(RequestHandler):
 class Listener(web.Server):
     """Creates our connections, and requests that reject bodies beyond the limit."""
 
-    def __init__(self, handler: Any, *, book: Connections, body_limit: int) -> None:
+    def __init__(self, handler: Any, *, connections: Connections, body_limit: int) -> None:
         loop = asyncio.get_running_loop()
 
         def request(message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> web.BaseRequest:
@@ -168,12 +168,12 @@ class Listener(web.Server):
         # asyncio has no other way to set it; it only makes buffers of this process smaller.
         sslproto.SSLProtocol.max_size = min(sslproto.SSLProtocol.max_size, TLS_BUFFER)
         logging.getLogger("asyncio").addFilter(drop_closed_connection_warnings)
-        self._book = book
+        self._tracked_connections = connections
 
     def __call__(self) -> RequestHandler:
         return Connection(
             self,
-            book=self._book,
+            connections=self._tracked_connections,
             loop=self._loop,
             access_log=None,
             keepalive_timeout=IDLE_SECONDS,

@@ -67,11 +67,11 @@ class Mutations:
         }
         return await verbs[exchange.verb](exchange, resource, info, raw)
 
-    def _body(
+    def _decode_body(
         self, exchange: Exchange, resource: Resource, raw: bytes, *, strict: bool, kind: str = ""
     ) -> Document:
         content_type = exchange.request.headers.get("Content-Type", representation.JSON)
-        if not _readable(content_type):
+        if not _is_supported(content_type):
             raise status.unsupported_media(
                 "the body of the request was in an unknown format - accepted media types include: "
                 f"{representation.JSON}, {representation.YAML}, {representation.PROTOBUF}"
@@ -94,7 +94,7 @@ class Mutations:
             )
         return document
 
-    def _asked(
+    def _write_request(
         self, exchange: Exchange, resource: Resource, info: RequestInfo, kind: str, *, applies: bool = False
     ) -> WriteRequest:
         written = options.write(exchange.query, agent=exchange.agent, kind=kind, applies=applies)
@@ -145,9 +145,11 @@ class Mutations:
     async def _create(
         self, exchange: Exchange, resource: Resource, info: RequestInfo, raw: bytes
     ) -> web.Response:
-        asked = self._asked(exchange, resource, info, options.CREATE_OPTIONS)
+        asked = self._write_request(exchange, resource, info, options.CREATE_OPTIONS)
         style = representation.negotiate(exchange.request.headers.get("Accept", ""), exchange.query)
-        document = self._body(exchange, resource, raw, strict=asked.options.validation == options.STRICT)
+        document = self._decode_body(
+            exchange, resource, raw, strict=asked.options.validation == options.STRICT
+        )
         if self._subresources.serves(resource, info):
             payload = await self._subresources.create(resource, info, document, asked)
             return reply(exchange, payload, code=201, style=style)
@@ -159,9 +161,11 @@ class Mutations:
     async def _update(
         self, exchange: Exchange, resource: Resource, info: RequestInfo, raw: bytes
     ) -> web.Response:
-        asked = self._asked(exchange, resource, info, options.UPDATE_OPTIONS)
+        asked = self._write_request(exchange, resource, info, options.UPDATE_OPTIONS)
         style = representation.negotiate(exchange.request.headers.get("Accept", ""), exchange.query)
-        document = self._body(exchange, resource, raw, strict=asked.options.validation == options.STRICT)
+        document = self._decode_body(
+            exchange, resource, raw, strict=asked.options.validation == options.STRICT
+        )
         if self._subresources.serves(resource, info):
             payload = await self._subresources.update(resource, info, document, asked, style)
             return reply(exchange, payload, style=style)
@@ -177,7 +181,9 @@ class Mutations:
             raise status.Refusal(
                 code=415, reason="UnsupportedMediaType", message="415: Unsupported Media Type", details={}
             )
-        asked = self._asked(exchange, resource, info, options.PATCH_OPTIONS, applies=media == APPLY_PATCH)
+        asked = self._write_request(
+            exchange, resource, info, options.PATCH_OPTIONS, applies=media == APPLY_PATCH
+        )
         style = representation.negotiate(exchange.request.headers.get("Accept", ""), exchange.query)
         patch = Patch(media=media, body=body.value(raw, media))
         if self._subresources.serves(resource, info):
@@ -201,7 +207,7 @@ class Mutations:
             admit=self._admit(exchange, resource, info, dry_run=asked.dry_run),
         )
         if removed.gone and not self._writer.returns_deleted_object(resource):
-            payload = representation.encode(_success(resource, removed.raw), style)
+            payload = representation.encode(_success_status(resource, removed.raw), style)
         else:
             payload = representation.encode_object(resource, removed.raw, style)
         code = 202 if asked.cascades and not removed.gone else 200
@@ -211,7 +217,7 @@ class Mutations:
         """Decode DeleteOptions of any group and version."""
         if not raw:
             return None
-        document = self._body(exchange, resource, raw, strict=False, kind=DELETE_OPTIONS)
+        document = self._decode_body(exchange, resource, raw, strict=False, kind=DELETE_OPTIONS)
         if document.get("kind") not in (None, "", DELETE_OPTIONS):
             version = document.get("apiVersion") or "meta.k8s.io/v1"
             raise status.bad_request(NO_KIND.format(kind=document["kind"], version=version))
@@ -245,12 +251,12 @@ class Mutations:
         return reply(exchange, payload, style=style)
 
 
-def _readable(content_type: str) -> bool:
+def _is_supported(content_type: str) -> bool:
     media, *parameters = (part.strip() for part in content_type.split(";"))
     return media.lower() in _BODIES and all("=" in part for part in parameters if part)
 
 
-def _success(resource: Resource, raw: bytes) -> Document:
+def _success_status(resource: Resource, raw: bytes) -> Document:
     metadata = representation.decode(resource, raw)["metadata"]
     details = {
         "name": metadata["name"],

@@ -84,16 +84,16 @@ class NonResourcePaths:
             kind, check = (path, "") if path in _HEALTH else (head, check)
             return self._health(kind, check, query, known=known)
         if path == "/version":
-            return Answer(payload=_encoded(version()))
+            return Answer(payload=_encode(version()))
         if path == "/metrics":
             return Answer(payload=self._metrics(), content_type="text/plain; version=0.0.4; charset=utf-8")
         if path == "/openid/v1/jwks":
-            return Answer(payload=_encoded(self._keys()), content_type="application/jwk-set+json")
+            return Answer(payload=_encode(self._keys()), content_type="application/jwk-set+json")
         if path == "/.well-known/openid-configuration":
-            return Answer(payload=_encoded(self._issuer()))
+            return Answer(payload=_encode(self._issuer()))
         if path == "/":
-            return Answer(payload=_encoded({"paths": self._paths()}))
-        return self._derived(path, accept, etag)
+            return Answer(payload=_encode({"paths": self._paths()}))
+        return self._cached(path, accept, etag)
 
     def _health(self, path: str, check: str, query: Mapping[str, str], *, known: bool) -> Answer:
         faults = {name: why for name, why in self._faults().items() if not check or name == check}
@@ -138,14 +138,14 @@ class NonResourcePaths:
             return f"{path} protobuf", v2_protobuf.MEDIA
         return path, JSON
 
-    def _derived(self, path: str, accept: str, etag: str) -> Answer | None:
+    def _cached(self, path: str, accept: str, etag: str) -> Answer | None:
         key, content_type = self._key(path, accept)
         made = self._made.get(key)
         if made is None:
             if path == "/openapi/v2":
                 made = _swagger(tuple(self._registry.resources), protobuf=key != path)
-            elif (document := self._make(key)) is not None:
-                made = _tagged(_encoded(document))
+            elif (document := self._build(key)) is not None:
+                made = _with_etag(_encode(document))
             else:
                 return None
             self._made[key] = made
@@ -155,7 +155,7 @@ class NonResourcePaths:
             return Answer(payload=b"", code=304, headers=headers, content_type=content_type)
         return Answer(payload=payload, headers=headers, content_type=content_type)
 
-    def _make(self, key: str) -> Document | None:
+    def _build(self, key: str) -> Document | None:
         registry = self._registry
         match key.strip("/").split("/"):
             case ["api"]:
@@ -175,13 +175,13 @@ class NonResourcePaths:
             case ["openapi", "v3"]:
                 return documents.index(registry.resources)
             case ["openapi", "v3", "api", version]:
-                return self._described("", version)
+                return self._openapi("", version)
             case ["openapi", "v3", "apis", group, version]:
-                return self._described(group, version)
+                return self._openapi(group, version)
             case _:
                 return None
 
-    def _described(self, group: str, version: str) -> Document | None:
+    def _openapi(self, group: str, version: str) -> Document | None:
         served = self._registry.of(group, version)
         return documents.document(group, version, served) if served else None
 
@@ -203,12 +203,12 @@ def version() -> Document:
 
 def _swagger(resources: Sequence[Resource], *, protobuf: bool) -> tuple[bytes, str]:
     document = documents.swagger(resources)
-    return _tagged(v2_protobuf.encoded(document) if protobuf else _encoded(document))
+    return _with_etag(v2_protobuf.encoded(document) if protobuf else _encode(document))
 
 
-def _tagged(payload: bytes) -> tuple[bytes, str]:
+def _with_etag(payload: bytes) -> tuple[bytes, str]:
     return payload, f'"{hashlib.sha256(payload).hexdigest().upper()}"'
 
 
-def _encoded(document: Document) -> bytes:
+def _encode(document: Document) -> bytes:
     return msgspec.json.encode(document) + b"\n"

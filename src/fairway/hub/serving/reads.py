@@ -20,7 +20,7 @@ from fairway.hub.serialization.representation import Representation
 from fairway.hub.storage.store import Ahead, Change, Item, Store, TooOld
 
 BOOKMARK_SECONDS: Final = 50.0
-FAREWELL_SECONDS: Final = 2.0
+LAST_BOOKMARK_SECONDS: Final = 2.0
 """Seconds between the last bookmark and the end of a watch, so that a resumed watch starts close to the end."""
 LONGEST_WATCH: Final = 3600
 NOW: Final = -1
@@ -93,13 +93,13 @@ class _Token(msgspec.Struct, rename={"revision": "rv", "start": "start", "api": 
     start: str
 
 
-def _continue(revision: int, last: tuple[str, str]) -> str:
+def _encode_continue_token(revision: int, last: tuple[str, str]) -> str:
     """``last``: namespace and name of the last object of the page."""
     token = _Token(api=TOKEN, revision=revision, start="/".join(last))
     return base64.urlsafe_b64encode(msgspec.json.encode(token)).decode().rstrip("=")
 
 
-def _continued(text: str) -> tuple[int, tuple[str, str]]:
+def _decode_continue_token(text: str) -> tuple[int, tuple[str, str]]:
     raw = b""
     foreign = _FOREIGN.search(text)
     if foreign or len(text) % 4 == 1:
@@ -170,13 +170,13 @@ class Reader:
         after: tuple[str, str] | None = None
         exact: int | None = None
         if options.continue_token:
-            revision, after = _continued(options.continue_token)
+            revision, after = _decode_continue_token(options.continue_token)
             if options.revision not in ("", "0"):
                 raise status.bad_request("specifying resource version is not allowed when using continue")
             exact = None if revision == NOW else revision
-            await self._reach(revision)
+            await self._wait_for_revision(revision)
         elif options.revision not in ("", "0"):
-            await self._reach(int(options.revision))
+            await self._wait_for_revision(int(options.revision))
             if options.match == EXACT or (options.limit and not options.match):
                 exact = int(options.revision)
         items, revision, more, remaining = await self._page(
@@ -184,7 +184,7 @@ class Reader:
         )
         metadata: Document = {"resourceVersion": str(revision)}
         if more:
-            metadata["continue"] = _continue(revision, items[-1].key[1:])
+            metadata["continue"] = _encode_continue_token(revision, items[-1].key[1:])
             if chosen.everything:
                 metadata["remainingItemCount"] = remaining
         return items, metadata
@@ -210,7 +210,9 @@ class Reader:
             )
         except TooOld as error:
             if after is not None and options.continue_token:
-                raise status.expired(CONTINUE_TOO_OLD, continue_token=_continue(NOW, after)) from error
+                raise status.expired(
+                    CONTINUE_TOO_OLD, continue_token=_encode_continue_token(NOW, after)
+                ) from error
             raise status.expired(LIST_TOO_OLD) from error
         if chosen.everything:
             return list(listing.items), listing.revision, listing.more, listing.remaining
@@ -218,7 +220,7 @@ class Reader:
         behind = limit is not None and len(kept) == limit and kept[-1] is not listing.items[-1]
         return kept, listing.revision, behind, 0
 
-    async def _reach(self, revision: int) -> None:
+    async def _wait_for_revision(self, revision: int) -> None:
         """Wait briefly for a revision that the client has seen elsewhere and this hub hasn't reached."""
         if revision <= self._store.revision:
             return
@@ -250,7 +252,7 @@ class Reader:
         fresh = options.initial_events or (options.initial_events is None and options.revision in ("", "0"))
         try:
             if options.initial_events:
-                await self._reach(int(options.revision or 0))
+                await self._wait_for_revision(int(options.revision or 0))
             there: Sequence[Item] = ()
             start = int(options.revision or self._store.revision)
             if fresh:
@@ -302,8 +304,8 @@ class Reader:
 
 
 def _next_bookmark(now: float, ends: float) -> float:
-    farewell = ends - FAREWELL_SECONDS
-    return min(now + BOOKMARK_SECONDS, farewell) if now < farewell else now + BOOKMARK_SECONDS
+    last = ends - LAST_BOOKMARK_SECONDS
+    return min(now + BOOKMARK_SECONDS, last) if now < last else now + BOOKMARK_SECONDS
 
 
 class _Lines:
@@ -332,17 +334,17 @@ class _Lines:
 
     def of(self, changes: Sequence[Change]) -> Iterator[bytes]:
         if self._chosen.everything and self._style.kind != representation.TABLE:
-            return _chunks(map(self._shared, changes))
-        return _chunks(map(self._selected, changes))
+            return _chunks(map(self._encode_shared, changes))
+        return _chunks(map(self._encode_selected, changes))
 
-    def _shared(self, change: Change) -> bytes:
+    def _encode_shared(self, change: Change) -> bytes:
         line = change.forms.get(self._form)
         if line is None:
             line = representation.event(self._resource, change.type, change.raw, self._style)
             change.forms[self._form] = line
         return line
 
-    def _selected(self, change: Change) -> bytes:
+    def _encode_selected(self, change: Change) -> bytes:
         """Encode the event of a change; empty if no selector matches. An object that starts to match the selectors is
         added, one that ceases to match is deleted."""
         if self._chosen.name and change.key[2] != self._chosen.name:
@@ -356,7 +358,7 @@ class _Lines:
             return b""
         type_ = "MODIFIED" if now and before else "ADDED" if now else "DELETED"
         if self._style.kind != representation.TABLE and type_ == change.type:
-            return self._shared(change)
+            return self._encode_shared(change)
         if type_ == "DELETED" and change.type != "DELETED" and change.previous is not None:
             return self.line(type_, _with_revision(change.previous, change.revision))
         return self.line(type_, change.raw)

@@ -28,8 +28,8 @@ from fairway.hub.serialization import body, representation
 from fairway.hub.serving import head
 from fairway.hub.serving.audit import Audit
 from fairway.hub.serving.connection import (
-    FAREWELL_SECONDS,
     HANDSHAKE_SECONDS,
+    TLS_SHUTDOWN_SECONDS,
     Connection,
     Connections,
     Listener,
@@ -100,14 +100,14 @@ class Server:
 
     async def listen(self, *, host: str, port: int, context: ssl.SSLContext | None) -> int:
         """Start listening; returns the port."""
-        self._listener = Listener(self.handle, book=self._connections, body_limit=body.LIMIT)
+        self._listener = Listener(self.handle, connections=self._connections, body_limit=body.LIMIT)
         self._server = await asyncio.get_running_loop().create_server(
             self._listener,
             host,
             port,
             ssl=context,
             ssl_handshake_timeout=HANDSHAKE_SECONDS if context else None,
-            ssl_shutdown_timeout=FAREWELL_SECONDS if context else None,
+            ssl_shutdown_timeout=TLS_SHUTDOWN_SECONDS if context else None,
             backlog=1024,
         )
         return int(self._server.sockets[0].getsockname()[1])
@@ -125,7 +125,7 @@ class Server:
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         protocol = request.protocol
         if isinstance(protocol, Connection):
-            protocol.head_arrived()
+            protocol.stop_head_timer()
         exchange = Exchange(request=request, id_=str(uuid.uuid4()), received=datetime.now(UTC))
         begun = time.perf_counter()
         self._metrics.inflight.inc()

@@ -21,7 +21,7 @@ class Committer:
     def __init__(self, *, store: Store) -> None:
         self._store = store
 
-    def _ordered(self, resource: Resource, document: Document) -> Document:
+    def _order_fields(self, resource: Resource, document: Document) -> Document:
         """Put apiVersion, kind and metadata first; ``representation.prefix`` relies on that."""
         ordered: Document = {
             "apiVersion": f"{resource.group}/{representation.storage_version(resource)}"
@@ -33,7 +33,7 @@ class Committer:
         return ordered | {k: v for k, v in document.items() if k not in ordered}
 
     def encode(self, resource: Resource, document: Document) -> bytes:
-        return _encode(self._ordered(resource, document))
+        return _encode(self._order_fields(resource, document))
 
     def head(self, resource: Resource, namespace: str, name: str) -> tuple[Item, Document]:
         """Return the newest state, also one that isn't on disk yet. Raises a 404."""
@@ -42,14 +42,14 @@ class Committer:
             raise status.not_found(resource.group, resource.plural, name)
         return item, _decode(item.raw)
 
-    async def unchanged(self, item: Item) -> bytes:
+    async def return_unchanged(self, item: Item) -> bytes:
         """Answer a write that changes nothing, once the state it was compared with is on disk."""
         await self._store.settled()
         return item.raw
 
     async def commit(self, resource: Resource, document: Document, *, expect: int, dry_run: bool) -> bytes:
         metadata = document["metadata"]
-        ordered = self._ordered(resource, document)
+        ordered = self._order_fields(resource, document)
         raw = _encode(ordered)
         if len(raw) > (MAX_CUSTOM_RESOURCE_BYTES if resource.custom else body.LIMIT):
             raise status.Refusal(code=500, reason="", message=TOO_LARGE)
@@ -61,8 +61,8 @@ class Committer:
         item = await self._store.put(key, ordered, expect=expect)
         return item.raw
 
-    async def erase(self, resource: Resource, document: Document, item: Item, *, dry_run: bool) -> bytes:
-        ordered = self._ordered(resource, document)
+    async def delete(self, resource: Resource, document: Document, item: Item, *, dry_run: bool) -> bytes:
+        ordered = self._order_fields(resource, document)
         if dry_run:
             await self._store.settled()
             return _encode(ordered)

@@ -62,7 +62,7 @@ class Decoder:
             return
         group, _, short = str(version).rpartition("/")
         if resource.custom:
-            raise _wrong_type(resource, document)
+            raise _type_refusal(resource, document)
         reason = (
             f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"'
         )
@@ -72,7 +72,7 @@ class Decoder:
             f'{kind} in version "{short}" cannot be handled as a {resource.kind}: {reason}'
         )
 
-    def _read(
+    def _prune(
         self, resource: Resource, document: Document, *, applied: bool = False
     ) -> tuple[Document, Sequence[str]]:
         """Return the document without unknown fields, and the paths of those. Raises Malformed.
@@ -95,7 +95,7 @@ class Decoder:
             drop_empty_fields(metadata)
         else:
             unknown = self.checker(resource).prune(document)
-        _make_whole(document)
+        _floats_to_integers(document)
         return document, unknown
 
     def decode(
@@ -104,7 +104,7 @@ class Decoder:
         """Drop unknown fields; reject them or warn, depending on ``fieldValidation``. Raises a 400."""
         as_kind = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}'
         try:
-            decoded, unknown = self._read(resource, document, applied=applied)
+            decoded, unknown = self._prune(resource, document, applied=applied)
         except Malformed as fault:
             raise status.bad_request(f"{as_kind}: {fault}") from fault
         if error := report_unknown(_unknown_field_faults(unknown), request):
@@ -116,17 +116,17 @@ class Decoder:
     ) -> Document:
         """Decode the result of a patch. ``in_patch`` lists unknown fields of the patch itself. Raises a 422."""
         try:
-            decoded, unknown = self._read(resource, document)
+            decoded, unknown = self._prune(resource, document)
         except Malformed as fault:
-            raise _invalid_patch(document, str(fault)) from fault
+            raise _patch_refusal(document, str(fault)) from fault
         faults = [*in_patch[:_MAX_UNKNOWN_FIELDS], *_unknown_field_faults(unknown)]
         if error := report_unknown(faults, request):
-            raise _invalid_patch(document, error)
+            raise _patch_refusal(document, error)
         return decoded
 
     def normalize(self, resource: Resource, document: Document) -> Document:
         """Rewrite a built-in object the way kube-apiserver encodes it, after its defaults are set."""
-        return document if resource.custom else self._read(resource, document)[0]
+        return document if resource.custom else self._prune(resource, document)[0]
 
     def to_storage(self, resource: Resource, document: Document) -> tuple[Resource, Document]:
         """Convert a document to the version that the store keeps."""
@@ -134,9 +134,9 @@ class Decoder:
             return resource, document
         return self._registry.stored(resource), resource.conversion.inward(document)
 
-    def blank(self, resource: Resource) -> Document | None:
+    def zero_fields(self, resource: Resource) -> Document | None:
         """Return the fields that a built-in kind encodes even for an empty object. No manager owns them."""
-        return None if resource.custom else self._read(resource, {})[0]
+        return None if resource.custom else self._prune(resource, {})[0]
 
 
 def report_unknown(faults: Sequence[str], request: WriteRequest) -> str:
@@ -168,17 +168,17 @@ def drop_duplicate_owners(document: Document, request: WriteRequest, *, patched:
     )
 
 
-def _make_whole(value: Any) -> None:
+def _floats_to_integers(value: Any) -> None:
     """Store 3.0 as 3, as Kubernetes does, so that clients can decode it as an integer."""
     for key, each in value.items() if isinstance(value, dict) else enumerate(value):
         if type(each) is float:
             if each.is_integer() and abs(each) < _EXPONENT_FROM and str(each) != "-0.0":
                 value[key] = int(each)
         elif isinstance(each, dict | list):
-            _make_whole(each)
+            _floats_to_integers(each)
 
 
-def _wrong_type(resource: Resource, document: Document) -> status.Refusal:
+def _type_refusal(resource: Resource, document: Document) -> status.Refusal:
     """Build the refusal for a custom resource without, or with another, apiVersion and kind."""
     version, kind = document.get("apiVersion"), document.get("kind")
     for key, value in (("Kind", kind), ("apiVersion", version)):
@@ -204,7 +204,7 @@ def _unknown_field_faults(unknown: Sequence[str]) -> list[str]:
     return [f"unknown field {quote(path)}" for path in unknown[:_MAX_UNKNOWN_FIELDS]]
 
 
-def _invalid_patch(document: Document, fault: str) -> status.Refusal:
+def _patch_refusal(document: Document, fault: str) -> status.Refusal:
     """Build the refusal for a patch whose result the kind can't hold."""
     shown = _encode(document).decode()
     return status.invalid("", "", "", [status.invalid_value("patch", shown, fault)])

@@ -56,7 +56,7 @@ class Deletions:
         finalizers = _finalizers(metadata.get("finalizers") or [], options, kind)
         grace = kind.grace_seconds(document, options.grace)
         if not finalizers and not grace and kind.is_removable(document):
-            raw = await self._committer.erase(resource, document, item, dry_run=options.dry_run)
+            raw = await self._committer.delete(resource, document, item, dry_run=options.dry_run)
             return Deleted(raw, gone=True)
         if finalizers:
             metadata["finalizers"] = finalizers
@@ -71,7 +71,7 @@ class Deletions:
                 metadata["generation"] += 1
         kind.begin_deletion(document)
         if document == old:
-            return Deleted(await self._committer.unchanged(item), gone=False)
+            return Deleted(await self._committer.return_unchanged(item), gone=False)
         raw = await self._committer.commit(resource, document, expect=item.revision, dry_run=options.dry_run)
         return Deleted(raw, gone=False)
 

@@ -49,7 +49,7 @@ class Evictions:
         request.run_admission(eviction, None)
         pod = _decode(item.raw)
         if _needs_budget(pod):
-            await self._spend(pod, request.user, dry_run=asked.dry_run)
+            await self._take_disruption(pod, request.user, dry_run=asked.dry_run)
         if not asked.dry_run:
             marking = WriteRequest(user=request.user, options=request.options, subresource="status")
 
@@ -62,9 +62,9 @@ class Evictions:
                 asked = replace(asked, revision=_decode(marked.raw)["metadata"]["resourceVersion"])
         await self._writer.delete(resource, namespace, name, asked, user=request.user)
 
-    async def _spend(self, pod: Document, user: User, *, dry_run: bool) -> None:
+    async def _take_disruption(self, pod: Document, user: User, *, dry_run: bool) -> None:
         """Take one disruption from the budget. Raises a 429 if the pod needs one and none is left."""
-        budgets = list(self._covering(pod))
+        budgets = list(self._matching_budgets(pod))
         if len(budgets) > 1:
             raise Refusal(code=500, reason="", message=SEVERAL)
         if not budgets or _is_spare(pod, budgets[0]):
@@ -83,7 +83,7 @@ class Evictions:
             self._writer.resource(BUDGETS), about["namespace"], about["name"], take, request
         )
 
-    def _covering(self, pod: Document) -> Iterator[Document]:
+    def _matching_budgets(self, pod: Document) -> Iterator[Document]:
         metadata = pod["metadata"]
         for item in self._store.items(BUDGETS, namespace=metadata["namespace"]).items:
             budget = _decode(item.raw)
@@ -129,17 +129,17 @@ def _is_spare(pod: Document, budget: Document) -> bool:
 def _check_budget(budget: Document) -> None:
     name, state = budget["metadata"]["name"], budget.setdefault("status", {})
     if state.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
-        raise _refused(UNSEEN.format(name=name), retry_after=_RETRY_SECONDS)
+        raise _disruption_refusal(UNSEEN.format(name=name), retry_after=_RETRY_SECONDS)
     allowed = state.get("disruptionsAllowed", 0)
     if allowed < 0:
         raise status.forbidden("policy", "poddisruptionbudget", name, NEGATIVE)
     if len(state.get("disruptedPods") or ()) > _UNCONFIRMED_LIMIT:
         raise status.forbidden("policy", "poddisruptionbudget", name, UNCONFIRMED)
     if allowed == 0:
-        raise _refused(_reason(name, state), retry_after=0)
+        raise _disruption_refusal(_blocked_message(name, state), retry_after=0)
 
 
-def _reason(name: str, state: Document) -> str:
+def _blocked_message(name: str, state: Document) -> str:
     message = NOT_NOW.format(name=name)
     conditions = state.get("conditions") or ()
     stopped = next(
@@ -162,7 +162,7 @@ def _reason(name: str, state: Document) -> str:
     return message
 
 
-def _refused(cause: str, *, retry_after: int) -> Refusal:
+def _disruption_refusal(cause: str, *, retry_after: int) -> Refusal:
     refusal = status.too_many_requests(REFUSED, retry_after=retry_after)
     refusal.details = {
         **(refusal.details or {}),

@@ -13,7 +13,7 @@ from fairway.hub.write_request import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRA
 _encode = msgspec.json.Encoder().encode
 
 
-def patched(resource: Resource, live: Document, patch: Patch) -> Document:
+def apply_patch(resource: Resource, live: Document, patch: Patch) -> Document:
     """Return the patched object. Raises Refusal."""
     if patch.media == JSON_PATCH:
         changed = jsonpatch.apply(live, patch.body)

@@ -101,7 +101,7 @@ class Pipeline:
             if document == old:
                 assert proposal.live is not None
                 request.run_admission(document, old)
-                return Written(await self._committer.unchanged(proposal.live))
+                return Written(await self._committer.return_unchanged(proposal.live))
         self._validate(resource, kind, document, old, request)
         if old is None and proposal.named and request.authorize_create is not None:
             request.authorize_create(document["metadata"]["name"])
@@ -131,7 +131,7 @@ class Pipeline:
             time="" if request.subresource == "scale" else format_time(self._clock()),
             subresource=request.subresource,
             node=view.node,
-            blank=self._decoder.blank(view),
+            blank=self._decoder.zero_fields(view),
         )
 
     def _validate(
@@ -165,7 +165,7 @@ class Pipeline:
         ):
             # The store deletes the last stored state; only this response shows the final update.
             response = self._committer.encode(resource, document)
-            await self._committer.erase(resource, old, live, dry_run=dry_run)
+            await self._committer.delete(resource, old, live, dry_run=dry_run)
             return Written(response)
         return Written(
             await self._committer.commit(resource, document, expect=live.revision, dry_run=dry_run)

@@ -80,7 +80,7 @@ class ScaleSubresource:
     ) -> Document:
         _check_kind(resource, document)
         try:
-            wanted = _read(document, request)
+            wanted = _decode_scale(document, request)
         except Malformed as fault:
             words = f'Scale in version "{SCALE.version}" cannot be handled as a Scale: {fault}'
             raise status.bad_request(words) from fault
@@ -96,9 +96,9 @@ class ScaleSubresource:
             return await self._apply(resource, info, patch.body, request)
         if patch.media == STRATEGIC_PATCH and resource.custom:
             raise status.unsupported_media(UNSTRATEGIC)
-        changed = _patched(self._current(resource, info), patch)
+        changed = _apply_patch(self._current(resource, info), patch)
         try:
-            wanted = _read(changed, request)
+            wanted = _decode_scale(changed, request)
         except Malformed as fault:
             shown = msgspec.json.encode(changed).decode()
             raise status.invalid("", "", "", [status.invalid_value("patch", shown, str(fault))]) from fault
@@ -147,7 +147,7 @@ class ScaleSubresource:
                 raise status.bad_request(name_mismatch(sent.get("name"), info.name))
             after = managed_fields.read(merged["metadata"].get("managedFields"), trusted=True)
             try:
-                wanted = _read(merged, request)
+                wanted = _decode_scale(merged, request)
             except Malformed as fault:
                 raise status.bad_request(str(fault)) from fault
             _set_replicas(resource, current, wanted)
@@ -187,7 +187,7 @@ class ScaleOwners:
 
     def __init__(self, resource: Resource) -> None:
         self._version = resource.api_version
-        parts = _parts(resource)
+        parts = _replicas_path(resource)
         self._path = tuple(fieldset.field(part) for part in parts)
         self._replicas = fieldset.of(tuple(parts))
 
@@ -223,7 +223,7 @@ def _managers(document: Document) -> Managers:
     return managed_fields.read(document["metadata"].get("managedFields"), trusted=True)
 
 
-def _parts(resource: Resource) -> list[str]:
+def _replicas_path(resource: Resource) -> list[str]:
     return [part for part in (resource.scale or _REPLICAS).spec_path.split(".") if part]
 
 
@@ -233,13 +233,13 @@ def _set_replicas(resource: Resource, document: Document, wanted: Document) -> N
         cause = status.invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")
         raise status.invalid("autoscaling", "Scale", document["metadata"]["name"], [cause])
     place: Any = document
-    *parents, last = _parts(resource)
+    *parents, last = _replicas_path(resource)
     for part in parents:
         place = place.setdefault(part, {})
     place[last] = replicas
 
 
-def _read(document: Document, request: WriteRequest) -> Document:
+def _decode_scale(document: Document, request: WriteRequest) -> Document:
     """Decode a scale; reject unknown fields or warn, depending on ``fieldValidation``. Raises Malformed."""
     made = canonical(builtin.kind(SCALE.group, SCALE.version, SCALE.kind), document)
     if fault := report_unknown([f'unknown field "{path}"' for path in made.unknown], request):
@@ -280,7 +280,7 @@ def _check_kind(resource: Resource, document: Document) -> None:
     )
 
 
-def _patched(current: Document, patch: Patch) -> Document:
+def _apply_patch(current: Document, patch: Patch) -> Document:
     if patch.media == JSON_PATCH:
         changed = operations.apply(current, patch.body)
     elif patch.media in (MERGE_PATCH, STRATEGIC_PATCH):
@@ -292,7 +292,7 @@ def _patched(current: Document, patch: Patch) -> Document:
     return changed
 
 
-def _at(document: Document, path: str) -> Any:
+def _value_at(document: Document, path: str) -> Any:
     """Return the value at a dotted path, as the paths of a CRD's scale are."""
     value: Any = document
     for part in path.removeprefix(".").split("."):
@@ -301,12 +301,12 @@ def _at(document: Document, path: str) -> Any:
 
 
 def _number(document: Document, path: str) -> int | None:
-    found = _at(document, path)
+    found = _value_at(document, path)
     return found if isinstance(found, int) else None
 
 
 def _selector(document: Document, path: str) -> str:
-    found = _at(document, path)
+    found = _value_at(document, path)
     if isinstance(found, str):
         return found
     selector = found if isinstance(found, dict) else {}

@@ -25,15 +25,15 @@ PLAIN_SUBRESOURCES: Final = ("", "status", "finalize", "approval")
 """Endpoints that take an ordinary update."""
 
 
-def _encoded(document: Document) -> bytes:
+def _encode(document: Document) -> bytes:
     return msgspec.json.encode(document) + b"\n"
 
 
-def _encoded_scale(scale: Document, style: Representation) -> bytes:
+def _encode_scale(scale: Document, style: Representation) -> bytes:
     return representation.encode_object(SCALE, msgspec.json.encode(scale), style)
 
 
-SUCCESS: Final = _encoded(
+SUCCESS: Final = _encode(
     {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 )
 
@@ -61,13 +61,13 @@ class Subresources:
 
     def get(self, resource: Resource, info: RequestInfo, style: Representation) -> bytes:
         if info.subresource == "scale":
-            return _encoded_scale(self._scale.get(resource, info), style)
+            return _encode_scale(self._scale.get(resource, info), style)
         return representation.encode_object(resource, self._current_raw(resource, info), style)
 
     async def create(
         self, resource: Resource, info: RequestInfo, document: Document, request: WriteRequest
     ) -> bytes:
-        document = _typed(resource, info, document)
+        document = _decode_body(resource, info, document)
         match (resource.plural, info.subresource):
             case ("pods", "binding"):
                 if (document.get("metadata") or {}).get("name") != info.name:
@@ -85,13 +85,13 @@ class Subresources:
                 self._current(resource, info)
                 request.run_admission(document, None)
                 answer = self._issuer.request(document, namespace=info.namespace, name=info.name)
-                return _encoded(answer)
+                return _encode(answer)
         written = self._writer.managers_of_new(resource, document, request)
-        answer = self._reviewed(resource, info, document, request)
+        answer = self._review(resource, info, document, request)
         answer["metadata"] = {**(answer.get("metadata") or {}), "managedFields": written}
-        return _encoded(answer)
+        return _encode(answer)
 
-    def _reviewed(
+    def _review(
         self, resource: Resource, info: RequestInfo, document: Document, request: WriteRequest
     ) -> Document:
         user, authorizer = request.user, self._authorizer
@@ -121,7 +121,7 @@ class Subresources:
         style: Representation,
     ) -> bytes:
         if info.subresource == "scale":
-            return _encoded_scale(await self._scale.update(resource, info, document, request), style)
+            return _encode_scale(await self._scale.update(resource, info, document, request), style)
         raise status.method_not_allowed("the server does not allow this method on the requested resource")
 
     async def patch(
@@ -133,7 +133,7 @@ class Subresources:
         style: Representation,
     ) -> bytes:
         if info.subresource == "scale":
-            return _encoded_scale(await self._scale.patch(resource, info, patch, request), style)
+            return _encode_scale(await self._scale.patch(resource, info, patch, request), style)
         raise status.method_not_allowed("the server does not allow this method on the requested resource")
 
     def _current_raw(self, resource: Resource, info: RequestInfo) -> bytes:
@@ -207,7 +207,7 @@ class Subresources:
         return SUCCESS
 
 
-def _typed(resource: Resource, info: RequestInfo, document: Document) -> Document:
+def _decode_body(resource: Resource, info: RequestInfo, document: Document) -> Document:
     """Decode the body of a subresource. Raises a 400."""
     part = resource.subresources.get(info.subresource)
     of = part if part is not None and part.kind else resource

@@ -22,14 +22,14 @@ def causes(
 ) -> list[status.Cause]:
     """Return the faults in Kubernetes' order: metadata, schema, then those that only the kind finds."""
     found: Sequence[status.Cause] = checker.check(
-        _whole(resource, document),
-        old=None if old is None else _whole(resource, old),
+        _add_type(resource, document),
+        old=None if old is None else _add_type(resource, old),
         subresource=request.subresource,
     )
     own = kind.validate(document, old, request)
     if not resource.custom:
         found = [
-            *_native(found),
+            *_filter_builtin(found),
             *(required_fields.causes(resource.node, document) if kind.required_fields_non_empty else ()),
         ]
     if not resource.custom and not kind.required_fields_non_empty:
@@ -57,14 +57,14 @@ def causes(
     return [*about, *found, *own]
 
 
-def _whole(resource: Resource, document: Document) -> Document:
+def _add_type(resource: Resource, document: Document) -> Document:
     """Add apiVersion and kind, which CEL rules of custom resources may read."""
     if not resource.custom:
         return document
     return {"apiVersion": resource.api_version, "kind": resource.kind, **document}
 
 
-def _native(causes: Sequence[status.Cause]) -> list[status.Cause]:
+def _filter_builtin(causes: Sequence[status.Cause]) -> list[status.Cause]:
     """Keep the schema faults that Kubernetes reports for built-in kinds. Decoding has rejected wrong types,
     metadata is validated separately, and status isn't validated."""
     return [

@@ -22,7 +22,7 @@ from fairway.hub.writing.commit import Committer
 from fairway.hub.writing.decoding import Decoder, clone, drop_duplicate_owners
 from fairway.hub.writing.deletion import Deleted, Deletions
 from fairway.hub.writing.metadata import generate_name, metadata_of, set_namespace_and_name
-from fairway.hub.writing.patching import patched, unknown_fields
+from fairway.hub.writing.patching import apply_patch, unknown_fields
 from fairway.hub.writing.pipeline import Pipeline, Proposal, Written
 from fairway.hub.writing.preconditions import check_uid, check_version, require_version
 
@@ -124,7 +124,7 @@ class Writer:
         if patch.media == APPLY_PATCH:
             return await self._apply(resource, namespace, name, patch, request)
         live, old = self._committer.head(resource, namespace, name)
-        changed = patched(resource, representation.decode(resource, live.raw), patch)
+        changed = apply_patch(resource, representation.decode(resource, live.raw), patch)
         metadata = changed.get("metadata")
         if not isinstance(metadata, dict) or not metadata:
             changed["metadata"] = metadata = {"name": name}
@@ -164,7 +164,7 @@ class Writer:
             subresource=request.subresource,
             node=resource.node,
             ignored=_fields_of_other_endpoints(resource, request.subresource),
-            blank=self._decoder.blank(resource),
+            blank=self._decoder.zero_fields(resource),
         )
         self._decoder.check_type(resource, merged)
         drop_emptied(merged, live=current, applied=applied)
