@@ -1,7 +1,7 @@
 import pytest
 
 from fairway.api.selector import quote
-from fairway.hub.go_format import json_text, number, shown
+from fairway.hub.go_format import format_number, format_value, json_text
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_strings_are_quoted_as_in_go(text: str, written: str) -> None:
     ],
 )
 def test_numbers_are_formatted_as_in_go(value: float, written: str, json: str) -> None:
-    assert number(value) == written
+    assert format_number(value) == written
     assert json_text(value) == json
 
 
@@ -48,7 +48,7 @@ def test_other_values_are_printed_as_json_with_sorted_keys() -> None:
     assert json_text({"b": [1.0, None, True], "a": "<&>\u2028\x01\n"}) == (
         '{"a":"\\u003c\\u0026\\u003e\\u2028\\u0001\\n","b":[1,null,true]}'
     )
-    assert [shown(value) for value in ("a", 1.5, None, False, ["x"])] == [
+    assert [format_value(value) for value in ("a", 1.5, None, False, ["x"])] == [
         '"a"',
         "1.5",
         "null",

@@ -38,7 +38,7 @@ LABELS = {"tier": "gold", "n": "5", "example.com/zone": "a"}
     ],
 )
 def test_label_selector_matches(text: str, selected: bool) -> None:
-    assert selectors.labels(text).matches(LABELS) is selected
+    assert selectors.parse_labels(text).matches(LABELS) is selected
 
 
 @pytest.mark.parametrize(
@@ -46,14 +46,14 @@ def test_label_selector_matches(text: str, selected: bool) -> None:
 )
 def test_invalid_label_selector_is_a_bad_request(text: str) -> None:
     with pytest.raises(Refusal) as refused:
-        selectors.labels(text)
+        selectors.parse_labels(text)
     assert refused.value.code == 400
 
 
 @given(st.text())
 def test_any_selector_text_is_parsed_or_rejected(text: str) -> None:
     with suppress(Refusal):
-        assert selectors.labels(text).matches(LABELS) in (True, False)
+        assert selectors.parse_labels(text).matches(LABELS) in (True, False)
 
 
 def pods() -> Resource:
@@ -74,15 +74,15 @@ def test_field_selector_matches() -> None:
         ("spec.hostNetwork=true", True),
         ("status.podIP=", True),
     ):
-        assert selectors.fields(text, pods()).matches(document) is selected, text
-    assert selectors.fields("metadata.name=p,status.phase=Running", pods()).name == "p"
-    assert selectors.fields("metadata.name!=p", pods()).name == ""
+        assert selectors.parse_fields(text, pods()).matches(document) is selected, text
+    assert selectors.parse_fields("metadata.name=p,status.phase=Running", pods()).name == "p"
+    assert selectors.parse_fields("metadata.name!=p", pods()).name == ""
 
 
 @pytest.mark.parametrize("text", ["spec.containers=x", "nonsense"])
 def test_unsupported_field_selector_is_rejected(text: str) -> None:
     with pytest.raises(Refusal) as refused:
-        selectors.fields(text, pods())
+        selectors.parse_fields(text, pods())
     assert refused.value.code == 400
 
 

@@ -14,11 +14,11 @@ class Renaming:
     names: Mapping[str, str]
     """From the stored field name to the served one."""
 
-    def outward(self, document: Document) -> Document:
+    def from_storage(self, document: Document) -> Document:
         # Fields that are stored as an empty string are omitted in the served version.
         return {self.names.get(key, key): value for key, value in document.items() if value != ""}
 
-    def inward(self, document: Document) -> Document:
+    def to_storage(self, document: Document) -> Document:
         back = {shown: kept for kept, shown in self.names.items()}
         return {back.get(key, key): value for key, value in document.items()}
 
@@ -42,25 +42,25 @@ PLACEMENTS: Final = "placements.cluster.open-cluster-management.io"
 class OldPlacements:
     """Placements before v1beta1 named built-in prioritizers directly."""
 
-    def inward(self, document: Document) -> Document:
-        def coordinated(config: Document) -> Document:
+    def to_storage(self, document: Document) -> Document:
+        def add_coordinate(config: Document) -> Document:
             name = config.get("name")
             kept = {key: value for key, value in config.items() if key != "name"}
             if name and not kept.get("scoreCoordinate"):
                 kept["scoreCoordinate"] = {"type": "BuiltIn", "builtIn": name}
             return kept
 
-        return _with_configurations(document, coordinated)
+        return _map_configurations(document, add_coordinate)
 
-    def outward(self, document: Document) -> Document:
-        def named(config: Document) -> Document:
+    def from_storage(self, document: Document) -> Document:
+        def add_name(config: Document) -> Document:
             built_in = (config.get("scoreCoordinate") or {}).get("builtIn")
             return {"name": built_in, **config} if built_in else config
 
-        return _with_configurations(document, named)
+        return _map_configurations(document, add_name)
 
 
-def _with_configurations(document: Document, change: Callable[[Document], Document]) -> Document:
+def _map_configurations(document: Document, change: Callable[[Document], Document]) -> Document:
     policy = (document.get("spec") or {}).get("prioritizerPolicy") or {}
     listed = policy.get("configurations")
     if not listed:

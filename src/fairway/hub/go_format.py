@@ -20,7 +20,7 @@ _JSON_ESCAPES: Final = str.maketrans(
 )
 
 
-def double(value: float) -> float:
+def to_double(value: float) -> float:
     """Convert to a double, however large."""
     try:
         return float(value)
@@ -28,10 +28,10 @@ def double(value: float) -> float:
         return inf if value > 0 else -inf
 
 
-def number(value: float) -> str:
+def format_number(value: float) -> str:
     if isinstance(value, int) and INT64_MIN <= value <= INT64_MAX:
         return str(value)
-    return shortest(double(value))
+    return shortest(to_double(value))
 
 
 def _json_number(value: float) -> str:
@@ -61,22 +61,22 @@ def json_text(value: Any) -> str:
     if isinstance(value, int) and INT64_MIN <= value <= INT64_MAX:
         return str(value)
     if isinstance(value, int | float):
-        return _json_number(double(value))
+        return _json_number(to_double(value))
     if isinstance(value, Mapping):
         return "{" + ",".join(f"{json_text(k)}:{json_text(value[k])}" for k in sorted(value)) + "}"
     return "[" + ",".join(map(json_text, value)) + "]"
 
 
-def shown(value: object) -> str:
+def format_value(value: object) -> str:
     """Print a value for a message: a string quoted, a number plain, anything else as JSON."""
     if isinstance(value, str):
         return quote(value)
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return number(value)
+        return format_number(value)
     return json_text(value)
 
 
-def plain(value: Any) -> str:
+def format_plain(value: Any) -> str:
     """Print as ``%v`` does: ``map[a:1 b:[x y]]``, keys sorted."""
     match value:
         case None:
@@ -84,16 +84,16 @@ def plain(value: Any) -> str:
         case bool():
             return "true" if value else "false"
         case float():
-            return number(value)
+            return format_number(value)
         case dict():
-            return f"map[{' '.join(f'{key}:{plain(value[key])}' for key in sorted(value))}]"
+            return f"map[{' '.join(f'{key}:{format_plain(value[key])}' for key in sorted(value))}]"
         case list():
-            return f"[{' '.join(map(plain, value))}]"
+            return f"[{' '.join(map(format_plain, value))}]"
         case _:
             return str(value)
 
 
-def source(value: Any) -> str:
+def format_literal(value: Any) -> str:
     """Print as ``%#v`` does: a Go literal."""
     match value:
         case None:
@@ -101,12 +101,12 @@ def source(value: Any) -> str:
         case str():
             return quote(value)
         case dict():
-            inner = ", ".join(f"{quote(key)}:{source(value[key])}" for key in sorted(value))
+            inner = ", ".join(f"{quote(key)}:{format_literal(value[key])}" for key in sorted(value))
             return f"map[string]interface {{}}{{{inner}}}"
         case list():
-            return f"[]interface {{}}{{{', '.join(map(source, value))}}}"
+            return f"[]interface {{}}{{{', '.join(map(format_literal, value))}}}"
         case _:
-            return plain(value)
+            return format_plain(value)
 
 
 def type_name(value: Any) -> str:

@@ -71,13 +71,13 @@ class Deletion:
     revision: str | None = None
 
 
-def flag(query: Mapping[str, str], key: str) -> bool:
+def parse_flag(query: Mapping[str, str], key: str) -> bool:
     """Return the value of a boolean parameter: anything but false and 0 is true, also the key alone."""
     text = query.get(key)
     return text is not None and text.lower() not in ("false", "0")
 
 
-def number(query: Mapping[str, str], key: str) -> int:
+def parse_number(query: Mapping[str, str], key: str) -> int:
     text = query.get(key)
     if text is None:
         return 0
@@ -88,12 +88,12 @@ def number(query: Mapping[str, str], key: str) -> int:
     return int(text)
 
 
-def _of(kind: str, causes: list[status.Cause]) -> None:
+def _reject(kind: str, causes: list[status.Cause]) -> None:
     if causes:
         raise status.invalid("meta.k8s.io", kind, "", causes)
 
 
-def _dry_run(query: Mapping[str, str]) -> list[str]:
+def _dry_run_values(query: Mapping[str, str]) -> list[str]:
     """Check every value of ``dryRun``: any but ``All`` is rejected, also an empty one."""
     return [value for key, value in query.items() if key == "dryRun"]
 
@@ -104,7 +104,7 @@ def _dry_run_causes(values: Sequence[str]) -> list[status.Cause]:
     return [status.not_supported("dryRun", list(values), [DRY_RUN])]
 
 
-def write(query: Mapping[str, str], *, agent: str, kind: str, applies: bool = False) -> Write:
+def parse_write(query: Mapping[str, str], *, agent: str, kind: str, applies: bool = False) -> Write:
     """Parse write options. ``kind`` names the options in a refusal: CreateOptions, UpdateOptions, PatchOptions."""
     manager = query.get("fieldManager", "")
     causes = []
@@ -113,25 +113,25 @@ def write(query: Mapping[str, str], *, agent: str, kind: str, applies: bool = Fa
     if kind == PATCH_OPTIONS and not applies and "force" in query:
         causes.append(status.forbidden_field("force", "may not be specified for non-apply patch"))
     causes += check_manager(manager)
-    dry_run = _dry_run(query)
+    dry_run = _dry_run_values(query)
     causes += _dry_run_causes(dry_run)
     validation = query.get("fieldValidation", "") or WARN
     if validation not in (STRICT, WARN, IGNORE):
         causes.append(status.not_supported("fieldValidation", validation, ["", "Ignore", "Strict", "Warn"]))
-    _of(kind, causes)
+    _reject(kind, causes)
     return Write(
         dry_run=bool(dry_run),
         manager=manager_name(manager, agent) or "unknown",
         validation=validation,
-        force=flag(query, "force"),
+        force=parse_flag(query, "force"),
     )
 
 
-def read(query: Mapping[str, str]) -> Read:
-    watch = flag(query, "watch")
+def parse_read(query: Mapping[str, str]) -> Read:
+    watch = parse_flag(query, "watch")
     match, revision = query.get("resourceVersionMatch", ""), query.get("resourceVersion", "")
     token = query.get("continue", "")
-    initial = flag(query, "sendInitialEvents") if "sendInitialEvents" in query else None
+    initial = parse_flag(query, "sendInitialEvents") if "sendInitialEvents" in query else None
     causes: list[status.Cause] = []
 
     def forbid(field: str, detail: str) -> None:
@@ -163,7 +163,7 @@ def read(query: Mapping[str, str]) -> Read:
             forbid("resourceVersionMatch", detail)
             if match:
                 causes.append(status.not_supported("resourceVersionMatch", match, [NOT_OLDER]))
-    _of("ListOptions", causes)
+    _reject("ListOptions", causes)
     if fault := _revision_fault(revision):
         shown = quote(revision)
         message = f"resourceVersion: Invalid value: {shown}: strconv.ParseUint: parsing {shown}: {fault}"
@@ -173,14 +173,14 @@ def read(query: Mapping[str, str]) -> Read:
     return Read(
         labels=query.get("labelSelector", ""),
         fields=query.get("fieldSelector", ""),
-        limit=max(number(query, "limit"), 0),
+        limit=max(parse_number(query, "limit"), 0),
         continue_token=token,
         revision=revision,
         match=match,
         watch=watch,
-        bookmarks=flag(query, "allowWatchBookmarks"),
+        bookmarks=parse_flag(query, "allowWatchBookmarks"),
         initial_events=initial,
-        timeout=number(query, "timeoutSeconds"),
+        timeout=parse_number(query, "timeoutSeconds"),
     )
 
 
@@ -192,13 +192,13 @@ def _revision_fault(text: str) -> str:
     return "value out of range" if len(text) > _DIGITS or int(text) > _UINT64_MAX else ""
 
 
-def deletion(query: Mapping[str, str], body: Document | None) -> Deletion:
+def parse_deletion(query: Mapping[str, str], body: Document | None) -> Deletion:
     """Parse DeleteOptions from the body, or from the query if there is no body; ``dryRun`` from both.
 
     kube-apiserver deletes when only the query asks for a dry run and there is a body.
     """
-    source = _in_query(query) if body is None else body
-    dry_run = [*(source.get("dryRun") or ()), *_dry_run(query)]
+    source = _parse_query_deletion(query) if body is None else body
+    dry_run = [*(source.get("dryRun") or ()), *_dry_run_values(query)]
     causes = []
     policy, orphan = source.get("propagationPolicy"), source.get("orphanDependents")
     if policy is not None and orphan is not None:
@@ -212,7 +212,7 @@ def deletion(query: Mapping[str, str], body: Document | None) -> Deletion:
             status.not_supported("propagationPolicy", policy, [FOREGROUND, BACKGROUND, ORPHAN, "nil"])
         )
     causes += _dry_run_causes(dry_run)
-    _of("DeleteOptions", causes)
+    _reject("DeleteOptions", causes)
     if orphan is not None:
         policy = ORPHAN if orphan else BACKGROUND
     conditions = source.get("preconditions") or {}
@@ -227,13 +227,13 @@ def deletion(query: Mapping[str, str], body: Document | None) -> Deletion:
     )
 
 
-def _in_query(query: Mapping[str, str]) -> Document:
+def _parse_query_deletion(query: Mapping[str, str]) -> Document:
     """Parse DeleteOptions from the query, except ``dryRun``."""
     found: Document = {}
     if "gracePeriodSeconds" in query:
-        found["gracePeriodSeconds"] = number(query, "gracePeriodSeconds")
+        found["gracePeriodSeconds"] = parse_number(query, "gracePeriodSeconds")
     if "orphanDependents" in query:
-        found["orphanDependents"] = flag(query, "orphanDependents")
+        found["orphanDependents"] = parse_flag(query, "orphanDependents")
     if "propagationPolicy" in query:
         found["propagationPolicy"] = query["propagationPolicy"]
     found["preconditions"] = {key: query[key] for key in ("uid", "resourceVersion") if query.get(key)}

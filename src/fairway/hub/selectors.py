@@ -29,7 +29,7 @@ class Labels:
         return all(accepts(labels) for accepts in self.requirements)
 
 
-def labels(text: str) -> Labels:
+def parse_labels(text: str) -> Labels:
     """Parse a label selector. Raises a 400 that names the invalid part."""
     try:
         return Labels(tuple(_predicate(each) for each in parse_selector(text)))
@@ -49,10 +49,10 @@ def _predicate(requirement: LabelSelectorRequirement) -> Predicate:
         case "NotIn":
             return lambda labels: labels.get(key) not in values
         case operator:
-            return _compared(key, operator, int(requirement.values[0]))
+            return _comparison(key, operator, int(requirement.values[0]))
 
 
-def _compared(key: str, operator: str, bound: int) -> Predicate:
+def _comparison(key: str, operator: str, bound: int) -> Predicate:
     def accepts(labels: Mapping[str, str]) -> bool:
         found = parse_int64(labels.get(key, ""))
         return found is not None and (found > bound if operator == GREATER else found < bound)
@@ -67,7 +67,7 @@ class Fields:
     terms: tuple[tuple[tuple[str, ...], str, bool], ...] = ()
 
     def matches(self, document: Document) -> bool:
-        return all((text(document, path) == wanted) is equal for path, wanted, equal in self.terms)
+        return all((field_text(document, path) == wanted) is equal for path, wanted, equal in self.terms)
 
     @property
     def name(self) -> str:
@@ -75,7 +75,7 @@ class Fields:
         return next((v for path, v, equal in self.terms if equal and path == ("metadata", "name")), "")
 
 
-def text(document: Document, path: Sequence[str]) -> str:
+def field_text(document: Document, path: Sequence[str]) -> str:
     value: Any = document
     for part in path:
         value = value.get(part) if isinstance(value, dict) else None
@@ -86,23 +86,23 @@ def text(document: Document, path: Sequence[str]) -> str:
     return str(value)
 
 
-def fields(query: str, resource: Resource) -> Fields:
+def parse_fields(query: str, resource: Resource) -> Fields:
     """Parse a field selector. Raises a 400 for a field that the resource doesn't support."""
     terms = []
-    for part in _terms(query):
+    for part in _split_terms(query):
         if not part:
             continue
-        path, operator, wanted = _term(part)
+        path, operator, wanted = _parse_term(part)
         if path not in ("metadata.name", "metadata.namespace", *resource.selectable):
             raise _unsupported(path, resource)
         terms.append((tuple(path.split(".")), wanted, operator))
     return Fields(tuple(terms))
 
 
-def only_name(query: str) -> str:
+def required_name(query: str) -> str:
     """Return the name that a field selector requires, or empty. The rest is not checked."""
     try:
-        terms = [_term(part) for part in _terms(query) if part]
+        terms = [_parse_term(part) for part in _split_terms(query) if part]
     except status.Refusal:
         return ""
     return next((wanted for path, equal, wanted in terms if equal and path == "metadata.name"), "")
@@ -116,19 +116,19 @@ def _unsupported(path: str, resource: Resource) -> status.Refusal:
     )
 
 
-def _terms(query: str) -> list[str]:
+def _split_terms(query: str) -> list[str]:
     """Split at commas that aren't escaped with a backslash."""
     return _TERM.findall(query)
 
 
-def _term(part: str) -> tuple[str, bool, str]:
+def _parse_term(part: str) -> tuple[str, bool, str]:
     found = _OPERATOR.search(part)
     if found is None:
         raise status.bad_request(f"invalid selector: '{part}'; can't understand '{part}'")
-    return part[: found.start()], found[0] != "!=", _unescaped(part[found.end() :])
+    return part[: found.start()], found[0] != "!=", _unescape(part[found.end() :])
 
 
-def _unescaped(value: str) -> str:
+def _unescape(value: str) -> str:
     kept: list[str] = []
     escaped = False
     for char in value:

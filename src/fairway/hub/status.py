@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from fairway.api.selector import quote
-from fairway.hub.go_format import shown
+from fairway.hub.go_format import format_value
 
 # Reasons of a single field, as in ``details.causes``.
 INVALID: Final = "FieldValueInvalid"
@@ -29,7 +29,7 @@ class Cause:
 
 
 def invalid_value(field: str, value: object, detail: str) -> Cause:
-    return Cause(field=field, reason=INVALID, message=f"Invalid value: {shown(value)}: {detail}")
+    return Cause(field=field, reason=INVALID, message=f"Invalid value: {format_value(value)}: {detail}")
 
 
 def required(field: str, detail: str = "") -> Cause:
@@ -37,7 +37,7 @@ def required(field: str, detail: str = "") -> Cause:
 
 
 def duplicate(field: str, value: object) -> Cause:
-    return Cause(field=field, reason=DUPLICATE, message=f"Duplicate value: {shown(value)}")
+    return Cause(field=field, reason=DUPLICATE, message=f"Duplicate value: {format_value(value)}")
 
 
 def forbidden_field(field: str, detail: str) -> Cause:
@@ -54,12 +54,13 @@ def not_supported(field: str, value: object, supported: Sequence[str]) -> Cause:
     return Cause(
         field=field,
         reason=NOT_SUPPORTED,
-        message=f"Unsupported value: {shown(value)}" + (f": supported values: {listed}" if supported else ""),
+        message=f"Unsupported value: {format_value(value)}"
+        + (f": supported values: {listed}" if supported else ""),
     )
 
 
 def type_invalid(field: str, value: object, detail: str) -> Cause:
-    return Cause(field=field, reason=TYPE_INVALID, message=f"Invalid value: {shown(value)}: {detail}")
+    return Cause(field=field, reason=TYPE_INVALID, message=f"Invalid value: {format_value(value)}: {detail}")
 
 
 def too_long(field: str, limit: int) -> Cause:

@@ -87,7 +87,7 @@ def test_fieldset_paths_are_listed_in_message_order() -> None:
         "f:c": {"i:10": {}, "i:9": {}, ".": {}},
         "f:d": {'k:{"n":"a","t":null}': {}, 'k:{"n":"a","t":[1]}': {}},
     }
-    assert [fieldset.shown(path) for path in fieldset.paths(fields)] == [
+    assert [fieldset.format_path(path) for path in fieldset.paths(fields)] == [
         ".c",
         ".a[=9]",
         ".a[=10]",
@@ -105,7 +105,7 @@ def test_fieldset_paths_are_listed_in_message_order() -> None:
 
 def test_ordered_fieldset_has_the_same_paths() -> None:
     fields: FieldSet = {"f:b": {"f:x": {}, ".": {}, 'k:{"a":10}': {}, 'k:{"a":9}': {}}, "f:a": {}}
-    made = fieldset.ordered(fields)
+    made = fieldset.sort_fields(fields)
     assert made == fields
     assert list(made) == ["f:a", "f:b"]
     assert list(made["f:b"]) == [".", "f:x", 'k:{"a":9}', 'k:{"a":10}']

@@ -139,7 +139,7 @@ class TestRule:
         assert Rule.of(written) == Rule()
 
     def test_rule_is_printed_as_kubernetes_does(self) -> None:
-        shown = Rule.of(rule("get list", "core apps", "pods", "a")).shown()
+        shown = Rule.of(rule("get list", "core apps", "pods", "a")).format()
         assert (
             shown == '{APIGroups:["" "apps"], Resources:["pods"], ResourceNames:["a"], Verbs:["get" "list"]}'
         )

@@ -69,5 +69,5 @@ class Params:
 
 
 def _shown(resource: Resource, document: Document) -> Document:
-    shown = document if resource.conversion is None else resource.conversion.outward(document)
+    shown = document if resource.conversion is None else resource.conversion.from_storage(document)
     return {**shown, "apiVersion": resource.api_version, "kind": resource.kind}

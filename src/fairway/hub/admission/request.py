@@ -95,7 +95,7 @@ class AdmissionRequest:
         if (body := self.body) is not None:
             version = f"{body.group}/{body.version}" if body.group else body.version
             return {"apiVersion": version, "kind": body.kind, **document}
-        shown = document if equivalent.conversion is None else equivalent.conversion.outward(document)
+        shown = document if equivalent.conversion is None else equivalent.conversion.from_storage(document)
         return {"apiVersion": equivalent.api_version, "kind": equivalent.kind, **shown}
 
 

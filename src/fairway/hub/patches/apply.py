@@ -184,7 +184,7 @@ def _merge(request: _Request, *, force: bool, time: str) -> tuple[Document, Mana
     if fields:
         moved = not ownership.json_equal(_without_managed_fields(live), _without_managed_fields(result))
         stamp = time if moved else last.time if last is not None else ""
-        owners[entry.key] = replace(entry, fields=fieldset.ordered(fields), time=stamp)
+        owners[entry.key] = replace(entry, fields=fieldset.sort_fields(fields), time=stamp)
     return result, owners
 
 
@@ -221,19 +221,19 @@ def _refusal(conflicts: Sequence[_Conflict]) -> Refusal:
         {
             "reason": CONFLICT_REASON,
             "message": CONFLICT.format(_shown_manager(conflict.entry)),
-            "field": fieldset.shown(conflict.path),
+            "field": fieldset.format_path(conflict.path),
         }
         for group in by_manager.values()
         for conflict in group
     ]
     if len(conflicts) == 1:
         only = conflicts[0]
-        message = ONE_CONFLICT.format(_shown_manager(only.entry), fieldset.shown(only.path))
+        message = ONE_CONFLICT.format(_shown_manager(only.entry), fieldset.format_path(only.path))
     else:
         lines = []
         for group in by_manager.values():
             lines.append(f"conflicts with {_shown_manager(group[0].entry)}:")
-            lines += [f"- {fieldset.shown(conflict.path)}" for conflict in group]
+            lines += [f"- {fieldset.format_path(conflict.path)}" for conflict in group]
         message = CONFLICTS.format(len(conflicts), "\n".join(lines))
     return Refusal(code=409, reason="Conflict", message=message, details={"causes": causes})
 

@@ -165,31 +165,31 @@ def paths(fields: FieldSet) -> Iterator[tuple[str, ...]]:
                 yield (name, *rest)
 
 
-def shown(path: Iterable[str]) -> str:
+def format_path(path: Iterable[str]) -> str:
     """Print a path as Kubernetes does: ``.spec.ports[port=80,protocol="TCP"].name``."""
-    return "".join(map(_shown_element, path))
+    return "".join(map(_format_element, path))
 
 
-def _shown_element(element: str) -> str:
+def _format_element(element: str) -> str:
     kind, rest = element[:2], element[2:]
     if kind == "f:":
         return "." + rest
     if kind == "i:":
         return f"[{rest}]"
     if kind == "v:":
-        return f"[={go_format.shown(msgspec.json.decode(rest))}]"
+        return f"[={go_format.format_value(msgspec.json.decode(rest))}]"
     pairs = sorted(msgspec.json.decode(rest).items())
-    return f"[{','.join(f'{name}={go_format.shown(item)}' for name, item in pairs)}]"
+    return f"[{','.join(f'{name}={go_format.format_value(item)}' for name, item in pairs)}]"
 
 
-def ordered(fields: FieldSet) -> FieldSet:
+def sort_fields(fields: FieldSet) -> FieldSet:
     """Return the same set with its keys in Kubernetes' order."""
     checkpoint()
     if not fields:
         return LEAF
     made: FieldSet = {SELF: LEAF} if SELF in fields else {}
     for name in _sorted(fields):
-        made[name] = ordered(fields[name])
+        made[name] = sort_fields(fields[name])
     return made
 
 

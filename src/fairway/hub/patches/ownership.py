@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from fairway.hub.go_format import plain, source, type_name
+from fairway.hub.go_format import format_literal, format_plain, type_name
 from fairway.hub.patches import fieldset
 from fairway.hub.patches.fieldset import LEAF, SELF, FieldSet
 from fairway.hub.patches.merge_schema import FREE, NUMERIC, TEXT, TRUTH, BadItem, MergeSchema
@@ -307,10 +307,10 @@ def schema_faults(schema: MergeSchema, value: Any, path: str = "") -> list[Schem
         return [SchemaFault(path, message)] if message else []
     if kind is _MAP:
         if not isinstance(value, dict):
-            return [SchemaFault(path, EXPECTED_MAP.format(plain(value)))]
+            return [SchemaFault(path, EXPECTED_MAP.format(format_plain(value)))]
         return _map_faults(schema, value, path)
     if not isinstance(value, list):
-        return [SchemaFault(path, EXPECTED_LIST.format(plain(value)))]
+        return [SchemaFault(path, EXPECTED_LIST.format(format_plain(value)))]
     return _list_faults(schema, value, path)
 
 
@@ -336,7 +336,7 @@ def _list_faults(schema: MergeSchema, value: list[Any], path: str) -> list[Schem
                 element = schema.element(inner)
             except BadItem as error:
                 return [*found, SchemaFault(path, BAD_ITEM.format(index, error))]
-            shown = fieldset.shown((element,))
+            shown = fieldset.format_path((element,))
             if element in seen:
                 found.append(SchemaFault(path, DUPLICATE_ITEM.format(shown)))
             seen.add(element)
@@ -349,7 +349,7 @@ def _scalar_fault(scalar: str, value: Any) -> str:
     if scalar == NUMERIC:
         return EXPECTED_NUMBER.format(type_name(value)) if truth or not number else ""
     if scalar == TEXT:
-        return "" if isinstance(value, str) else EXPECTED_TEXT.format(source(value))
+        return "" if isinstance(value, str) else EXPECTED_TEXT.format(format_literal(value))
     if scalar == TRUTH:
-        return "" if truth else EXPECTED_TRUTH.format(plain(value))
-    return EXPECTED_SCALAR.format(plain(value)) if isinstance(value, dict | list) else ""
+        return "" if truth else EXPECTED_TRUTH.format(format_plain(value))
+    return EXPECTED_SCALAR.format(format_plain(value)) if isinstance(value, dict | list) else ""

@@ -7,7 +7,7 @@ Only built-in kinds support it. ``$patch``, ``$retainKeys``, ``$setElementOrder/
 from collections import deque
 from typing import Any, Final
 
-from fairway.hub.go_format import plain, type_name
+from fairway.hub.go_format import format_plain, type_name
 from fairway.hub.patches.jsonpatch import json_kind, rejected
 from fairway.hub.patches.merge import copy_json
 from fairway.hub.resource import Document
@@ -100,8 +100,8 @@ def _unknown_directive(directive: Any, patch: Document) -> Refusal:
     if isinstance(directive, str):
         shown = directive
     else:
-        shown = f"%!s({type_name(directive)}={plain(directive)})" if directive is not None else NO_TYPE
-    return _failed(UNKNOWN_DIRECTIVE.format(shown, plain(patch)))
+        shown = f"%!s({type_name(directive)}={format_plain(directive)})" if directive is not None else NO_TYPE
+    return _failed(UNKNOWN_DIRECTIVE.format(shown, format_plain(patch)))
 
 
 def _child(node: Node | None, name: str) -> Node | None:
@@ -188,7 +188,7 @@ def _check_order(changes: list[Any], order: list[Any], merge_key: str) -> None:
         if _key(item, merge_key) == _key(wanted, merge_key):
             item = next(items, None)
     if item is not None:
-        raise _failed(WRONG_ORDER.format(plain(changes), plain(order)))
+        raise _failed(WRONG_ORDER.format(format_plain(changes), format_plain(order)))
 
 
 def _deletes(item: Any) -> bool:
@@ -206,7 +206,7 @@ def _key(item: Any, merge_key: str) -> Any:
     if not isinstance(item, dict):
         raise _wrong_type({}, item)
     if merge_key not in item or isinstance(item[merge_key], dict | list):
-        raise _failed(NO_MERGE_KEY.format(plain(item), merge_key))
+        raise _failed(NO_MERGE_KEY.format(format_plain(item), merge_key))
     return type(item[merge_key]), item[merge_key]
 
 
@@ -220,7 +220,7 @@ def _item_type(*lists: list[Any]) -> type:
                     raise rejected()
                 found = type(item)
             elif type(item) is not found:
-                raise _failed(MIXED_LIST.format(plain(list(lists))))
+                raise _failed(MIXED_LIST.format(format_plain(list(lists))))
     if found is None:
         raise _failed(EMPTY_LISTS)
     return found

@@ -277,7 +277,7 @@ class Authorizer:
             raise status.forbidden(GROUP, resource, name, detail)
         held, faults = self.rules_for(user, namespace)
         if lacking := missing(held, wanted):
-            lines = "\n".join(sorted({rule.shown() for rule in lacking}))
+            lines = "\n".join(sorted({rule.format() for rule in lacking}))
             message = ESCALATION.format(user=quote(user.name), groups=listed(user.groups), missing=lines)
             more = f"; resolution errors: [{faults}]" if faults else ""
             raise status.forbidden(GROUP, resource, name, message + more)

@@ -81,7 +81,7 @@ class Rule(Struct, frozen=True):
             or ("/" in resource and f"*/{resource.partition('/')[2]}" in self.resources)
         )
 
-    def shown(self) -> str:
+    def format(self) -> str:
         """Print as refusals do: ``{APIGroups:[""], Resources:["pods"], Verbs:["get"]}``."""
         parts = (
             ("APIGroups", self.groups),

@@ -11,7 +11,7 @@ import msgspec
 from fairway.api.selector import quote
 from fairway.hub import status
 from fairway.hub.budget import Budget
-from fairway.hub.go_format import INT64_MAX, INT64_MIN, double
+from fairway.hub.go_format import INT64_MAX, INT64_MIN, to_double
 from fairway.hub.schema import ARRAY, BOOLEAN, INTEGER, OBJECT, STRING, Node, parse
 from fairway.hub.schemas.correlation import ABSENT, OldItems, old_entry, same
 from fairway.hub.schemas.fault import Check, at, general, invalid
@@ -296,7 +296,7 @@ def _whole(
                 enum(value, path, faults, old)
             return int(fits)
         if kind is int and not INT64_MIN <= value <= INT64_MAX:
-            value, kind = double(value), float
+            value, kind = to_double(value), float
         weight = _WEIGHTS[kind]
         if typed:
             fault = type_fault(types, form, value, path)

@@ -10,7 +10,7 @@ from typing import Any, Final
 from fairway.api.selector import quote
 from fairway.cel.errors import Failure
 from fairway.cel.instants import parse_timestamp
-from fairway.hub.go_format import number
+from fairway.hub.go_format import format_number
 
 NO_OBJECT: Final = "json: cannot unmarshal {} into Go value of type v1.ObjectMeta"
 MISTYPED: Final = "json: cannot unmarshal {} into Go struct field {} of type {}"
@@ -113,7 +113,7 @@ def _scalar(value: Any, wanted: type, path: str, go_type: str) -> str | None:
         return None
     kind = _kind(value)
     if kind == "number" and wanted is int:
-        kind = f"number {number(value)}"
+        kind = f"number {format_number(value)}"
     return MISTYPED.format(kind, path, go_type)
 
 

@@ -10,7 +10,7 @@ from fairway.cel.errors import Failure, Overrun
 from fairway.cel.frame import Meter
 from fairway.cel.regex import compile_pattern
 from fairway.hub import status
-from fairway.hub.go_format import INT64_MAX, INT64_MIN, json_text, number
+from fairway.hub.go_format import INT64_MAX, INT64_MIN, format_number, json_text
 from fairway.hub.schema import ARRAY, BOOLEAN, INTEGER, NUMBER, OBJECT, STRING
 from fairway.hub.schemas.correlation import equal
 from fairway.hub.schemas.fault import Check, at, general, invalid
@@ -207,7 +207,7 @@ def _in_range(value: float, kind: str, form: str, role: str, path: str, faults: 
 def _beyond(value: float, bound: float, words: str, path: str, *, native: bool) -> Cause:
     if native and isinstance(value, int) and bound == int(bound):
         return invalid(path, value, words.format(path, int(bound)))
-    return invalid(path, float(value), words.format(path, number(float(bound))))
+    return invalid(path, float(value), words.format(path, format_number(float(bound))))
 
 
 def _multiple(value: float, factor: float, path: str, faults: list[Cause]) -> None:
@@ -219,9 +219,9 @@ def _multiple(value: float, factor: float, path: str, faults: list[Cause]) -> No
             faults.append(invalid(path, value, NOT_MULTIPLE.format(path, factor)))
         return
     if factor <= 0:
-        faults.append(invalid(path, factor, NOT_POSITIVE.format(path, number(factor))))
+        faults.append(invalid(path, factor, NOT_POSITIVE.format(path, format_number(factor))))
     elif not _is_nearly_whole(1 / factor * value if factor < 1 else value / factor):
-        faults.append(invalid(path, value, NOT_MULTIPLE.format(path, number(factor))))
+        faults.append(invalid(path, value, NOT_MULTIPLE.format(path, format_number(factor))))
 
 
 def _is_nearly_whole(value: float) -> bool:

@@ -9,7 +9,7 @@ import msgspec
 import yaml
 
 from fairway.hub import status
-from fairway.hub.go_format import shown
+from fairway.hub.go_format import format_value
 from fairway.hub.json_decoder import decode_object as _decode
 from fairway.hub.printing import tables
 from fairway.hub.resource import Document, Resource
@@ -73,7 +73,9 @@ def negotiate(accept: str, query: Mapping[str, str], *, shaped: bool = True) -> 
             continue
         if kind == TABLE:
             if include not in INCLUDED:
-                raise status.bad_request(f"{UNTABLED}: Invalid value: {shown(include)}: {MUST_INCLUDE}")
+                raise status.bad_request(
+                    f"{UNTABLED}: Invalid value: {format_value(include)}: {MUST_INCLUDE}"
+                )
             return Representation(TABLE, encode, include)
         if kind in (PARTIAL, PARTIAL_LIST):
             return Representation(PARTIAL, encode)
@@ -126,7 +128,7 @@ def list_item(resource: Resource, raw: bytes) -> bytes:
 def decode(resource: Resource, raw: bytes) -> Document:
     document = _decode(raw)
     if resource.conversion is not None:
-        document = resource.conversion.outward(document)
+        document = resource.conversion.from_storage(document)
     document["apiVersion"] = resource.api_version
     return document
 

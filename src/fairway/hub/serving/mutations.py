@@ -97,7 +97,7 @@ class Mutations:
     def _write_request(
         self, exchange: Exchange, resource: Resource, info: RequestInfo, kind: str, *, applies: bool = False
     ) -> WriteRequest:
-        written = options.write(exchange.query, agent=exchange.agent, kind=kind, applies=applies)
+        written = options.parse_write(exchange.query, agent=exchange.agent, kind=kind, applies=applies)
         return WriteRequest(
             user=exchange.user,
             options=written,
@@ -197,7 +197,7 @@ class Mutations:
         self, exchange: Exchange, resource: Resource, info: RequestInfo, raw: bytes
     ) -> web.Response:
         style = representation.negotiate(exchange.request.headers.get("Accept", ""), exchange.query)
-        asked = options.deletion(exchange.query, self._deletion_body(exchange, resource, raw))
+        asked = options.parse_deletion(exchange.query, self._deletion_body(exchange, resource, raw))
         removed = await self._writer.delete(
             resource,
             info.namespace,
@@ -230,8 +230,8 @@ class Mutations:
         self, exchange: Exchange, resource: Resource, info: RequestInfo, raw: bytes
     ) -> web.Response:
         style = representation.negotiate(exchange.request.headers.get("Accept", ""), exchange.query)
-        selected = options.read(exchange.query)
-        asked = options.deletion(exchange.query, self._deletion_body(exchange, resource, raw))
+        selected = options.parse_read(exchange.query)
+        asked = options.parse_deletion(exchange.query, self._deletion_body(exchange, resource, raw))
         chosen, metadata = await self._reader.page(resource, info.namespace, selected)
         removed, yielder = [], Yielder()
         admit = self._admit(exchange, resource, info, dry_run=asked.dry_run)

@@ -61,8 +61,8 @@ class Selection:
     """The label and field selectors of a request, applied to encoded objects."""
 
     def __init__(self, resource: Resource, options: Read) -> None:
-        self._labels = selectors.labels(options.labels) if options.labels else None
-        self._fields = selectors.fields(options.fields, resource) if options.fields else None
+        self._labels = selectors.parse_labels(options.labels) if options.labels else None
+        self._fields = selectors.parse_fields(options.fields, resource) if options.fields else None
         self.name = self._fields.name if self._fields else ""
         self.everything = self._labels is None and self._fields is None
         self._resource = resource

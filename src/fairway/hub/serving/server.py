@@ -271,7 +271,7 @@ class Server:
         name = info.name
         if exchange.verb in ("list", "watch") and not name:
             # Permission to list certain names includes a list with a field selector for one of them.
-            name = selectors.only_name(exchange.query.get("fieldSelector", ""))
+            name = selectors.required_name(exchange.query.get("fieldSelector", ""))
         asked = Attributes(
             verb=exchange.verb,
             group=info.group or "" if info.plural else "",
@@ -320,7 +320,7 @@ class Server:
         request = exchange.request
         style = representation.negotiate(request.headers.get("Accept", ""), exchange.query)
         if exchange.verb == "list":
-            asked = options.read(exchange.query)
+            asked = options.parse_read(exchange.query)
             payload = await self._reader.listing(resource, info.namespace, asked, style)
         elif info.subresource and info.subresource != "status":
             payload = self._subresources.get(resource, info, style)
@@ -335,7 +335,7 @@ class Server:
         style = representation.negotiate(request.headers.get("Accept", ""), exchange.query)
         if style.yaml:
             raise status.Refusal(code=406, reason="NotAcceptable", message=representation.STREAMS)
-        asked = options.read({**exchange.query, "watch": "true"})
+        asked = options.parse_read({**exchange.query, "watch": "true"})
         if info.name:
             named = f"metadata.name={info.name}"
             asked = replace(asked, fields=f"{asked.fields},{named}" if asked.fields else named)
@@ -419,7 +419,7 @@ def _verb(info: RequestInfo, request: web.BaseRequest) -> str:
             return "watch"
         if info.name:
             return "get"
-        return "watch" if options.flag(request.query, "watch") else "list"
+        return "watch" if options.parse_flag(request.query, "watch") else "list"
     return method.lower()
 
 

@@ -7,7 +7,7 @@ from typing import Final
 from fairway.api.selector import SelectorError
 from fairway.hub import status
 from fairway.hub.json_decoder import decode_object as _decode
-from fairway.hub.options import Write, deletion
+from fairway.hub.options import Write, parse_deletion
 from fairway.hub.resource import Document
 from fairway.hub.selectors import matches_selector
 from fairway.hub.status import Refusal
@@ -42,7 +42,9 @@ class Evictions:
         if (eviction.get("metadata") or {}).get("name") != name:
             raise status.bad_request("name in URL does not match name in Eviction object")
         resource = self._writer.resource("pods")
-        asked = deletion({"dryRun": "All"} if request.options.dry_run else {}, eviction.get("deleteOptions"))
+        asked = parse_deletion(
+            {"dryRun": "All"} if request.options.dry_run else {}, eviction.get("deleteOptions")
+        )
         item = self._store.head(("pods", namespace, name))
         if item is None:
             raise status.not_found("", "pods", name)

@@ -119,8 +119,8 @@ class Pipeline:
         """Record the fields that changed, in the version that the client wrote, as the request's manager's."""
         after = document
         if view.conversion is not None:
-            after = view.conversion.outward(document)
-            old = None if old is None else view.conversion.outward(old)
+            after = view.conversion.from_storage(document)
+            old = None if old is None else view.conversion.from_storage(old)
         managed_fields.update(
             old,
             after,
