@@ -44,10 +44,10 @@ class FakeObjects:
         self.reads.append((resource, namespace, name))
         return self._objects.get((resource, namespace, name))
 
-    def touched(self, resource: str) -> int:
+    def last_revision(self, resource: str) -> int:
         return max((revision for revision, key in self._changes if key[0] == resource), default=0)
 
-    def changed(self, resource: str, since: int) -> Iterable[tuple[str, str]] | None:
+    def changed_since(self, resource: str, since: int) -> Iterable[tuple[str, str]] | None:
         if self.forgetful:
             return None
         return [

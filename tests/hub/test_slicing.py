@@ -23,12 +23,12 @@ class Computation:
             self.done += 1
         return self.done
 
-    async def give_way(self) -> None:
+    async def yield_loop(self) -> None:
         self.passes += 1
         await asyncio.sleep(0)
 
     async def run(self, work: "asyncio._CoroutineLike[int]") -> int:
-        return await in_slices(work, give_way=self.give_way, clock=lambda: next(self._time))  # type: ignore[arg-type]
+        return await in_slices(work, yield_loop=self.yield_loop, clock=lambda: next(self._time))  # type: ignore[arg-type]
 
 
 async def test_event_loop_runs_at_each_checkpoint() -> None:

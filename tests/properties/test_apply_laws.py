@@ -159,7 +159,7 @@ def test_second_apply_of_the_same_configuration_changes_nothing(
 @given(objects, specs, managers)
 def test_forced_apply_sets_owner_and_value(live: Document | None, spec: dict[str, Any], manager: str) -> None:
     result = applied(live, spec, manager, force=True)
-    claimed = managed_fields.without_unowned(ownership.fields(ATOM, thing(spec)))
+    claimed = managed_fields.without_unowned(ownership.applied_fields(ATOM, thing(spec)))
     mine = owners(result).get((manager, managed_fields.APPLY, "", ""))
     assert (mine.fields if mine else {}) == claimed
     for name in (*SCALARS, "whole", "list"):

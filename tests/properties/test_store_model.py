@@ -296,8 +296,10 @@ class StoreMachine(RuleBasedStateMachine):
             expected = [self.current[key] for key in sorted(self.current) if key[0] == resource]
             assert self.store.items(resource).items == expected
             assert self.store.count(resource) == len(expected)
-            touched = max((c.revision for c in self.changes if c.key[0] == resource), default=1)
-            assert touched <= self.store.touched(resource) <= max(touched, self.store.oldest)
+            last_revision = max((c.revision for c in self.changes if c.key[0] == resource), default=1)
+            assert (
+                last_revision <= self.store.last_revision(resource) <= max(last_revision, self.store.oldest)
+            )
         assert self.store.resources() == sorted({key[0] for key in self.current})
 
 

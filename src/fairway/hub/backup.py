@@ -84,8 +84,8 @@ def save(folder: Path, target: Path, *, force: bool) -> Outcome:
         draft.unlink(missing_ok=True)
         try:
             summary = archive.backup(folder, draft)
-            keys = _files(folder / PKI)
-            _add(draft, keys)
+            keys = _read_files(folder / PKI)
+            _add_keys(draft, keys)
             draft.replace(target)
             sync_folder(target.parent)
         except OSError as error:
@@ -95,7 +95,7 @@ def save(folder: Path, target: Path, *, force: bool) -> Outcome:
     return Outcome(objects=summary, keys=tuple(keys))
 
 
-def _files(folder: Path) -> dict[str, bytes]:
+def _read_files(folder: Path) -> dict[str, bytes]:
     """Read the files of a folder, without hidden ones, which are still being written."""
     if not folder.is_dir():
         return {}
@@ -106,7 +106,7 @@ def _files(folder: Path) -> dict[str, bytes]:
     }
 
 
-def _add(file: Path, keys: Mapping[str, bytes]) -> None:
+def _add_keys(file: Path, keys: Mapping[str, bytes]) -> None:
     with _connect(file, "rw") as connection:
         # Without a write-ahead log beside it, the backup is one file.
         connection.execute("PRAGMA journal_mode = DELETE")
@@ -184,7 +184,7 @@ def _write_keys(keys: Mapping[str, bytes], folder: Path) -> None:
         try:
             place = folder / PKI
             place.mkdir(mode=0o700, exist_ok=True)
-            for left in _files(place).keys() - keys.keys():
+            for left in _read_files(place).keys() - keys.keys():
                 os.unlink(place / left)
             for name, content in keys.items():
                 write_private(place / name, content)

@@ -223,13 +223,13 @@ class Hub:
         if change.key[0] != DEFINITIONS:
             return
         if change.type == "DELETED":
-            self.registry.forget(change.key[2])
+            self.registry.remove(change.key[2])
         else:
             self._serve_crd(change.key[2], _decode(change.raw))
 
     def _serve_crd(self, name: str, definition: Document) -> None:
         if not is_established(definition):
-            self.registry.forget(name)
+            self.registry.remove(name)
             return
         try:
             served = [conversion.with_conversion(each) for each in resources_of(definition)]

@@ -27,7 +27,7 @@ def documents(*, address: str, port: int) -> Iterator[tuple[str, Document]]:
     labels = {"component": "apiserver", "provider": "kubernetes"}
     yield (
         SERVICES,
-        _named(labels)
+        _metadata(labels)
         | {"spec": {"clusterIP": HEADLESS, "ports": [own | {"port": _DEFAULT_PORT, "targetPort": port}]}},
     )
     try:
@@ -36,12 +36,12 @@ def documents(*, address: str, port: int) -> Iterator[tuple[str, Document]]:
         return
     yield (
         ENDPOINTS,
-        _named({"endpointslice.kubernetes.io/skip-mirror": "true"})
+        _metadata({"endpointslice.kubernetes.io/skip-mirror": "true"})
         | {"subsets": [{"addresses": [{"ip": address}], "ports": [own | {"port": port}]}]},
     )
     yield (
         SLICES,
-        _named({"kubernetes.io/service-name": NAME})
+        _metadata({"kubernetes.io/service-name": NAME})
         | {
             "addressType": f"IPv{version}",
             "endpoints": [{"addresses": [address], "conditions": {"ready": True}}],
@@ -50,7 +50,7 @@ def documents(*, address: str, port: int) -> Iterator[tuple[str, Document]]:
     )
 
 
-def _named(labels: dict[str, str]) -> Document:
+def _metadata(labels: dict[str, str]) -> Document:
     return {"metadata": {"name": NAME, "namespace": NAMESPACE, "labels": labels}}
 
 

@@ -13,10 +13,10 @@ class ObjectReader(Protocol):
 
     def document(self, resource: str, namespace: str, name: str) -> Document | None: ...
 
-    def touched(self, resource: str) -> int:
+    def last_revision(self, resource: str) -> int:
         """Return the last revision that changed an object of the resource."""
 
-    def changed(self, resource: str, since: int) -> Iterable[tuple[str, str]] | None:
+    def changed_since(self, resource: str, since: int) -> Iterable[tuple[str, str]] | None:
         """Return namespace and name of the objects that changed after ``since``, or None when that is unknown.
 
         On None, callers read all objects again.

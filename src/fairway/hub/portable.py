@@ -55,7 +55,7 @@ class Count:
 
 def portable_objects(folder: Path, count: Count, *, status: bool) -> Iterator[Document]:
     """Yield definitions, then namespaces, then the other objects, and count them in ``count``."""
-    owned = _owned(folder)
+    owned = _owned_identities(folder)
     held: Document | None = None
     for document in archive.export(folder, status=status):
         kind = str(document.get("kind"))
@@ -71,7 +71,7 @@ def portable_objects(folder: Path, count: Count, *, status: bool) -> Iterator[Do
             held = None
         count.owned += _identity(document) in owned
         if (document.get("apiVersion"), kind) == ("batch/v1", "Job"):
-            _forget_uid(document)
+            _remove_uid(document)
         if kind in _STATUS_OF_ITS_OWN:
             document.pop("status", None)
         if kind == DEFINITION:
@@ -88,7 +88,7 @@ def _identity(document: Document) -> tuple[object, ...]:
     return document.get("apiVersion"), document.get("kind"), metadata.get("namespace"), metadata["name"]
 
 
-def _owned(folder: Path) -> set[tuple[object, ...]]:
+def _owned_identities(folder: Path) -> set[tuple[object, ...]]:
     """Return the identities of objects with owner references, which the export strips."""
     owned: dict[Key, bytes] = {}
     with closing(Log.read(archive.file_of(folder))) as log:
@@ -125,7 +125,7 @@ def is_local(document: Document) -> bool:
     return _BOOTSTRAPPING in (metadata.get("labels") or {}) or bootstrap_account.is_default(document)
 
 
-def _forget_uid(job: Document) -> None:
+def _remove_uid(job: Document) -> None:
     """Remove the uid from the selector and the labels of a Job; the other hub adds its own."""
     spec = job.get("spec") or {}
     if spec.get("manualSelector"):

@@ -41,7 +41,7 @@ class Registry:
         self._custom[name] = tuple(resources)
         self._rebuild()
 
-    def forget(self, name: str) -> None:
+    def remove(self, name: str) -> None:
         if self._custom.pop(name, None) is not None:
             self._rebuild()
 
@@ -55,12 +55,12 @@ class Registry:
         """Return the storage version of the resource with that key."""
         return self._by_key.get(key)
 
-    def stored(self, resource: Resource) -> Resource:
+    def storage_version_of(self, resource: Resource) -> Resource:
         """Return the storage version of a resource."""
         return self._by_key[resource.key] if resource.conversion is not None else resource
 
     def keys(self) -> Iterable[str]:
         return self._by_key.keys()
 
-    def of(self, group: str, version: str) -> tuple[Resource, ...]:
+    def of_group_version(self, group: str, version: str) -> tuple[Resource, ...]:
         return tuple(r for r in self.resources if r.group == group and r.version == version)

@@ -25,24 +25,24 @@ class RequestInfo:
     subresource: str = ""
     watched: bool = False
     """A deprecated ``…/watch/…`` path: it is a watch for any query, even of a single name."""
-    nowhere: bool = False
+    unservable: bool = False
     """No resource can have this path. Unauthorized clients get a 403, not a 404."""
 
 
 def parse(raw_path: str) -> RequestInfo:
     """Parse a path. Segments are split before they are unquoted, so that an encoded slash can't change the target."""
-    path = _origin(raw_path).partition("?")[0]
+    path = _strip_host(raw_path).partition("?")[0]
     segments = [unquote(part) for part in path.strip("/").split("/", _MAX_SEGMENTS)]
     whole = unquote(path)
-    nowhere = path.startswith("//") or any(map(_no_name, segments))
+    unservable = path.startswith("//") or any(map(_is_invalid_segment, segments))
     if segments[0] == "api" and len(segments) >= 2:
-        return _of_group(whole, "", segments[1], segments[2:], nowhere=nowhere)
+        return _parse_group(whole, "", segments[1], segments[2:], unservable=unservable)
     if segments[0] == "apis" and len(segments) >= 3:
-        return _of_group(whole, segments[1], segments[2], segments[3:], nowhere=nowhere)
-    return RequestInfo(path=whole, nowhere=nowhere)
+        return _parse_group(whole, segments[1], segments[2], segments[3:], unservable=unservable)
+    return RequestInfo(path=whole, unservable=unservable)
 
 
-def _origin(raw_path: str) -> str:
+def _strip_host(raw_path: str) -> str:
     """Strip scheme and host, which clients send to a proxy."""
     scheme, found, rest = raw_path.partition("://")
     if found and scheme.lower() in ("http", "https"):
@@ -50,14 +50,16 @@ def _origin(raw_path: str) -> str:
     return raw_path
 
 
-def _no_name(segment: str) -> bool:
+def _is_invalid_segment(segment: str) -> bool:
     return segment in (".", "..") or "/" in segment or "\\" in segment or "\x00" in segment
 
 
-def _of_group(path: str, group: str, version: str, rest: Sequence[str], *, nowhere: bool) -> RequestInfo:
+def _parse_group(
+    path: str, group: str, version: str, rest: Sequence[str], *, unservable: bool
+) -> RequestInfo:
     if not rest:
-        return RequestInfo(path=path, group=group, version=version, nowhere=nowhere)
-    nowhere = nowhere or "" in rest
+        return RequestInfo(path=path, group=group, version=version, unservable=unservable)
+    unservable = unservable or "" in rest
     watched = rest[0] == "watch" and len(rest) > 1
     if watched:
         rest = rest[1:]
@@ -74,5 +76,5 @@ def _of_group(path: str, group: str, version: str, rest: Sequence[str], *, nowhe
         name=name,
         subresource=subresource,
         watched=watched,
-        nowhere=nowhere or len(rest) > 3,
+        unservable=unservable or len(rest) > 3,
     )

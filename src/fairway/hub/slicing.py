@@ -38,10 +38,10 @@ def checkpoint() -> None:
 async def in_slices(
     work: Coroutine[Any, Any, T],
     *,
-    give_way: Callable[[], Awaitable[None]],
+    yield_loop: Callable[[], Awaitable[None]],
     clock: Callable[[], float] = time.perf_counter,
 ) -> T:
-    """Await ``work``, with its computation up to the first await in slices; ``give_way`` is awaited between them."""
+    """Await ``work``, with its computation up to the first await in slices; ``yield_loop`` is awaited between them."""
     loop = asyncio.get_running_loop()
     if loop.get_debug():
         return await work  # asyncio's debug mode forbids calls from another thread
@@ -49,7 +49,7 @@ async def in_slices(
     step.start()
     try:
         while not step.run_slice():
-            await give_way()
+            await yield_loop()
     except BaseException:
         step.cancel()
         raise

@@ -45,12 +45,12 @@ def forbidden_field(field: str, detail: str) -> Cause:
 
 
 @lru_cache(maxsize=64)  # a bounded set, whatever the number of values sent
-def _listed(supported: tuple[str, ...]) -> str:
+def _join_supported(supported: tuple[str, ...]) -> str:
     return ", ".join(map(quote, supported))
 
 
 def not_supported(field: str, value: object, supported: Sequence[str]) -> Cause:
-    listed = _listed(tuple(supported))
+    listed = _join_supported(tuple(supported))
     return Cause(
         field=field,
         reason=NOT_SUPPORTED,

@@ -58,11 +58,11 @@ SECURITY = {"security": [{"k": []}], "securityDefinitions": {"k": {"type": "apiK
     ],
 )
 def test_openapi_v2_protobuf_encodes_every_field(document: dict[str, object], wanted: bytes) -> None:
-    assert v2_protobuf.encoded(document) == wanted
+    assert v2_protobuf.encode(document) == wanted
 
 
 def test_everything_served_can_be_written() -> None:
     resources = list(builtin.resources())
-    written = v2_protobuf.encoded(documents.swagger(resources))
+    written = v2_protobuf.encode(documents.swagger(resources))
     assert all(each.kind.encode() in written for each in resources)
     assert b"fieldValidation" in written

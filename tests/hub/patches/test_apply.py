@@ -7,7 +7,7 @@ import pytest
 from fairway.hub.patches import apply as server_side
 from fairway.hub.patches import managed_fields, merge_schema, ownership
 from fairway.hub.patches.apply import LAST_APPLIED, apply
-from fairway.hub.patches.merge import drop_emptied, without
+from fairway.hub.patches.merge import drop_emptied, remove_fields
 from fairway.hub.resource import Document
 from fairway.hub.schema import Node, parse
 from fairway.hub.status import Refusal
@@ -320,7 +320,7 @@ def test_removing_a_part_removes_an_atomic_value_and_keeps_the_rest_of_others() 
     schema = merge_schema.of(NODE).child("spec")
     value = {name: {"a": "1", "b": "2"} for name in ("whole", "inner")} | {"list": ["x"]}
     gone: dict[str, Any] = {"f:whole": {"f:a": {}}, "f:inner": {"f:a": {}}, "f:list": {'v:"x"': {}}}
-    assert without(schema, value, gone) == {"whole": None, "inner": {"b": "2"}, "list": None}
+    assert remove_fields(schema, value, gone) == {"whole": None, "inner": {"b": "2"}, "list": None}
 
 
 def test_merge_schema_of_cyclic_schema_is_cyclic() -> None:
@@ -353,7 +353,7 @@ def test_list_type_for_apply_follows_the_patch_strategy() -> None:
     )
     items = [{"name": "n"}]
     value = {"merged": items, "set": ["s"], "whole": items, "plain": items}
-    assert ownership.fields(merge_schema.of(node), value) == {
+    assert ownership.applied_fields(merge_schema.of(node), value) == {
         "f:merged": {'k:{"name":"n"}': {".": {}, "f:name": {}}},
         "f:set": {'v:"s"': {}},
         "f:whole": {},

@@ -35,11 +35,11 @@ def test_discovery_follows_created_and_deleted_crds() -> None:
     assert registry.find("g.io", "v1", "things") is not None
     assert registry.of_kind("g.io", "v1", "Thing") is not None
     assert registry.generation > before
-    registry.forget("things.g.io")
+    registry.remove("things.g.io")
     assert registry.find("g.io", "v1", "things") is None
     assert "g.io" not in registry.groups
     again = registry.generation
-    registry.forget("things.g.io")
+    registry.remove("things.g.io")
     assert registry.generation == again
 
 

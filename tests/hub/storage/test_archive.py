@@ -73,7 +73,11 @@ async def test_backup_of_a_running_store_can_be_restored(tmp_path: Path, folder:
         assert again.items(RESOURCE).items == items
         assert again.identity == store.identity
         assert (
-            again.revision == again.oldest == again.touched(RESOURCE) == again.touched("unknown") == 6 + JUMP
+            again.revision
+            == again.oldest
+            == again.last_revision(RESOURCE)
+            == again.last_revision("unknown")
+            == 6 + JUMP
         )
         for resource in (RESOURCE, "unknown"):
             for since in (1, 6, 5 + JUMP):

@@ -93,7 +93,7 @@ async def handed_over(store: Store, *, since: int) -> list[Change]:
     """Return all changes of both resources after ``since``, from one call per watch."""
     changes: list[Change] = []
     for resource in store_writer.RESOURCES:
-        if store.touched(resource) > since:
+        if store.last_revision(resource) > since:
             changes += await store.watch(resource, since=since).next()
     return sorted(changes, key=lambda change: change.revision)
 

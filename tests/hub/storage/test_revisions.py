@@ -45,7 +45,7 @@ async def resumed(store: Store, since: int, known: Objects) -> Objects:
     """Return what a client that listed ``known`` at ``since`` has after its watch. Raises TooOld or Ahead."""
     watch, found = store.watch(RESOURCE, since=since), dict(known)
     try:
-        if store.touched(RESOURCE) > since:
+        if store.last_revision(RESOURCE) > since:
             for change in await watch.next():
                 if change.type == DELETED:
                     found.pop(change.key)

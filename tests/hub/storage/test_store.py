@@ -102,7 +102,7 @@ async def test_write_to_a_missing_object_conflicts(store: Store) -> None:
 async def test_deletion_has_its_own_revision(store: Store) -> None:
     await put(store, pod("a"), "last")
     gone = await drop(store, pod("a"))
-    assert gone.revision == store.revision == store.touched(PODS) == 3
+    assert gone.revision == store.revision == store.last_revision(PODS) == 3
     assert msgspec.json.decode(gone.raw) == {
         "metadata": {"namespace": "default", "name": "a", "resourceVersion": "3"},
         "value": "last",
@@ -218,9 +218,9 @@ async def test_list_at_a_future_revision_is_rejected(store: Store) -> None:
 
 async def test_last_changed_revision_is_per_resource(store: Store) -> None:
     await put(store, pod("a"))
-    assert store.touched(PODS) == 2
+    assert store.last_revision(PODS) == 2
     await put(store, (NODES, "", "n"))
-    assert (store.touched(PODS), store.touched(NODES)) == (2, 3)
+    assert (store.last_revision(PODS), store.last_revision(NODES)) == (2, 3)
 
 
 async def test_watch_returns_changes_since_its_revision(store: Store) -> None:
@@ -318,8 +318,8 @@ async def test_store_names_the_keys_changed_since_a_revision(store: Store) -> No
     for name in "aab":
         await put(store, pod(name))
     await put(store, (NODES, "", "n"))
-    assert store.changed(PODS, since=2) == {("default", "a"), ("default", "b")}
-    assert store.changed(PODS, since=4) == set()
+    assert store.changed_since(PODS, since=2) == {("default", "a"), ("default", "b")}
+    assert store.changed_since(PODS, since=4) == set()
 
 
 async def test_closing_a_watch_ends_its_wait_and_no_other(store: Store) -> None:

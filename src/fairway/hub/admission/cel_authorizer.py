@@ -68,8 +68,8 @@ class AuthorizerValue(_Receiver):
         groups = (ACCOUNTS, f"{ACCOUNTS}:{namespace}")
         return replace(self, user=User(name=username(namespace, name), groups=groups))
 
-    def decide(self, asked: Attributes) -> "Answer":
-        return Answer(self.authorizer.decide(self.user, asked))
+    def decide(self, asked: Attributes) -> "CheckResult":
+        return CheckResult(self.authorizer.decide(self.user, asked))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class PathCheck(_Receiver):
     asker: AuthorizerValue
     path: str
 
-    def check(self, verb: str) -> "Answer":
+    def check(self, verb: str) -> "CheckResult":
         return self.asker.decide(Attributes(verb=verb, path=self.path))
 
 
@@ -103,12 +103,12 @@ class ResourceCheck(_Receiver):
     def with_attributes(self, **more: str) -> "ResourceCheck":
         return replace(self, asked=msgspec.structs.replace(self.asked, **more))
 
-    def check(self, verb: str) -> "Answer":
+    def check(self, verb: str) -> "CheckResult":
         return self.asker.decide(self.with_attributes(verb=verb).asked)
 
 
 @dataclass(frozen=True, slots=True)
-class Answer(_Receiver):
+class CheckResult(_Receiver):
     cel_type = DECISION
     decision: Decision
 

@@ -126,7 +126,7 @@ class Compiler:
         self._composed: dict[str, Type] = {}
 
     def variable(self, name: str, text: str) -> Expression:
-        expression, type_ = self._compiled(text, ANYTHING, composed=True, authorizer=True)
+        expression, type_ = self._compile_checked(text, ANYTHING, composed=True, authorizer=True)
         self._composed[name] = _reduced(type_)
         return expression
 
@@ -134,9 +134,9 @@ class Compiler:
         self, text: str, results: tuple[Type, ...], *, composed: bool = True, authorizer: bool = True
     ) -> Expression:
         """Compile an expression. ``results`` are the allowed types of its value."""
-        return self._compiled(text, results, composed=composed, authorizer=authorizer)[0]
+        return self._compile_checked(text, results, composed=composed, authorizer=authorizer)[0]
 
-    def _compiled(
+    def _compile_checked(
         self, text: str, results: tuple[Type, ...], *, composed: bool, authorizer: bool
     ) -> tuple[Expression, Type]:
         variables, structs = dict(self._plain), dict(_STRUCTS)
@@ -146,7 +146,7 @@ class Compiler:
             variables[VARIABLES] = _COMPOSED
             structs[_COMPOSED.name] = self._composed
         try:
-            environment = _base().extended(variables=variables, structs=structs)
+            environment = _base_environment().extended(variables=variables, structs=structs)
             program, checked = environment.compile_checked(text, work_limit=COMPILE_WORK)
         except InstantiationError as error:
             return Expression(text=text, fault=INSTANTIATION.format(error), internal=True), DYN
@@ -172,7 +172,7 @@ def _reduced(type_: Type) -> Type:
 
 
 @lru_cache(maxsize=1)
-def _base() -> Environment:
+def _base_environment() -> Environment:
     return Environment(
         variables={},
         libraries=(*RULE_LIBRARIES, AUTHORIZATION),

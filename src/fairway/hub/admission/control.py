@@ -86,38 +86,38 @@ class Admission:
         self._hooks: tuple[_Hook, ...] = ()
         self._hooks_by_endpoint: dict[tuple[str, str, str, str, str], tuple[Endpoint, tuple[_Hook, ...]]] = {}
 
-    def admit(self, attempt: AdmissionRequest) -> None:
+    def admit(self, request: AdmissionRequest) -> None:
         """Raise the refusal of the first policy that denies; other results become warnings and audit annotations."""
-        endpoint, hooks = self._hooks_for(attempt)
+        endpoint, hooks = self._hooks_for(request)
         if endpoint is None or not hooks:
             return
         findings = _Findings()
-        subject = self._subject(attempt)
+        subject = self._subject(request)
         for hook in hooks:
-            self._evaluate(hook, endpoint, subject, attempt, findings)
+            self._evaluate(hook, endpoint, subject, request, findings)
         if findings.failures:
             listed = msgspec.json.encode(findings.failures[:_MAX_FAILURES])
-            attempt.annotations[FAILURES] = listed.decode()
-        attempt.annotations.update((key, ", ".join(values)) for key, values in findings.annotations.items())
+            request.annotations[FAILURES] = listed.decode()
+        request.annotations.update((key, ", ".join(values)) for key, values in findings.annotations.items())
         if findings.refused:
-            raise _refusal(attempt, *findings.refused[0])
+            raise _refusal(request, *findings.refused[0])
 
     # Matching policies
 
-    def _hooks_for(self, attempt: AdmissionRequest) -> tuple[Endpoint | None, tuple[_Hook, ...]]:
+    def _hooks_for(self, request: AdmissionRequest) -> tuple[Endpoint | None, tuple[_Hook, ...]]:
         self._refresh()
-        if not self._hooks or attempt.resource.group == GROUP:
+        if not self._hooks or request.resource.group == GROUP:
             return None, ()
-        resource = attempt.resource
-        key = (resource.group, resource.version, resource.plural, attempt.subresource, attempt.operation)
+        resource = request.resource
+        key = (resource.group, resource.version, resource.plural, request.subresource, request.operation)
         known = self._hooks_by_endpoint.get(key)
         if known is None:
             if len(self._hooks_by_endpoint) >= _CACHE_SIZE:
                 self._hooks_by_endpoint.clear()
             endpoint = Endpoint(
                 equivalents=tuple(self._equivalents(resource)),
-                subresource=attempt.subresource,
-                operation=attempt.operation,
+                subresource=request.subresource,
+                operation=request.operation,
             )
             hooks = tuple(hook for hook in self._hooks if hook.policy.match.may_match(endpoint))
             known = self._hooks_by_endpoint[key] = (endpoint, hooks)
@@ -133,8 +133,8 @@ class Admission:
                 yield other
 
     def _refresh(self) -> None:
-        touched = self._objects.touched
-        seen = (touched(POLICIES), touched(BINDINGS), self._registry.generation)
+        last_revision = self._objects.last_revision
+        seen = (last_revision(POLICIES), last_revision(BINDINGS), self._registry.generation)
         if seen == self._seen:
             return
         documents = {each["metadata"]["name"]: each for each in self._objects.documents(POLICIES)}
@@ -157,26 +157,28 @@ class Admission:
 
     # Evaluation
 
-    def _subject(self, attempt: AdmissionRequest) -> Subject:
-        namespace = attempt.namespace
+    def _subject(self, request: AdmissionRequest) -> Subject:
+        namespace = request.namespace
         labels = tuple(
             (document.get("metadata") or {}).get("labels") or {}
-            for document in (attempt.new, attempt.old)
+            for document in (request.new, request.old)
             if document is not None
         )
 
-        def of_namespace() -> Labels | None:
+        def namespace_labels() -> Labels | None:
             found = self._objects.document("namespaces", "", namespace)
             return None if found is None else found["metadata"].get("labels") or {}
 
-        return Subject(name=attempt.name, namespace=namespace, labels=labels, namespace_labels=of_namespace)
+        return Subject(
+            name=request.name, namespace=namespace, labels=labels, namespace_labels=namespace_labels
+        )
 
     def _evaluate(
         self,
         hook: _Hook,
         endpoint: Endpoint,
         subject: Subject,
-        attempt: AdmissionRequest,
+        request: AdmissionRequest,
         findings: _Findings,
     ) -> None:
         policy = hook.policy
@@ -188,10 +190,10 @@ class Admission:
         except Misconfigured as fault:
             if not policy.ignores:
                 denial = Denial(message=BAD_POLICY.format(fault))
-                findings.refused.append((_denied(policy, None, denial), denial))
+                findings.refused.append((_denial_message(policy, None, denial), denial))
             return
         home = None
-        if subject.namespace and attempt.resource.key != "namespaces":
+        if subject.namespace and request.resource.key != "namespaces":
             home = self._objects.document("namespaces", "", subject.namespace)
         for binding in hook.bindings:
             if binding.match.equivalent(endpoint, subject) is None:
@@ -201,41 +203,41 @@ class Admission:
             except Misconfigured as fault:
                 if not policy.ignores:
                     denial = Denial(message=BAD_BINDING.format(fault))
-                    findings.refused.append((_denied(policy, binding, denial), denial))
+                    findings.refused.append((_denial_message(policy, binding, denial), denial))
                 continue
-            inputs = attempt.inputs(equivalent, subject, authorizer=self._authorizer, home=home)
+            inputs = request.inputs(equivalent, subject, authorizer=self._authorizer, home=home)
             for params in selected:
-                self._record(policy, binding, inputs | {PARAMS: params}, attempt, findings)
+                self._record(policy, binding, inputs | {PARAMS: params}, request, findings)
 
     def _record(
         self,
         policy: Policy,
         binding: _Binding,
         inputs: Mapping[str, object],
-        attempt: AdmissionRequest,
+        request: AdmissionRequest,
         findings: _Findings,
     ) -> None:
         verdict = policy.evaluate(inputs, findings.budget)
         for denial in verdict.denials:
             if DENY in binding.actions:
-                findings.refused.append((_denied(policy, binding, denial), denial))
+                findings.refused.append((_denial_message(policy, binding, denial), denial))
             if AUDIT in binding.actions:
-                findings.failures.append(_failure(policy, binding, denial))
+                findings.failures.append(_failure_entry(policy, binding, denial))
             if WARN in binding.actions:
-                attempt.warnings.append(
+                request.warnings.append(
                     WARNED.format(policy=policy.name, binding=binding.name, message=denial.message)
                 )
         for key, value in verdict.annotations:
             findings.annotations.setdefault(f"{policy.name}/{key}", {})[value] = None
 
 
-def _denied(policy: Policy, binding: _Binding | None, denial: Denial) -> str:
+def _denial_message(policy: Policy, binding: _Binding | None, denial: Denial) -> str:
     if binding is None:
         return DENIED_UNBOUND.format(policy=policy.name, message=denial.message)
     return DENIED.format(policy=policy.name, binding=binding.name, message=denial.message)
 
 
-def _failure(policy: Policy, binding: _Binding, denial: Denial) -> Document:
+def _failure_entry(policy: Policy, binding: _Binding, denial: Denial) -> Document:
     return {
         "message": denial.message,
         "policy": policy.name,
@@ -245,9 +247,9 @@ def _failure(policy: Policy, binding: _Binding, denial: Denial) -> Document:
     }
 
 
-def _refusal(attempt: AdmissionRequest, message: str, denial: Denial) -> status.Refusal:
-    resource = attempt.resource
-    refused = status.forbidden(resource.group, resource.plural, attempt.name, message)
+def _refusal(request: AdmissionRequest, message: str, denial: Denial) -> status.Refusal:
+    resource = request.resource
+    refused = status.forbidden(resource.group, resource.plural, request.name, message)
     refused.reason, refused.code = (
         (denial.reason, _CODES[denial.reason]) if denial.reason in _CODES else _INVALID
     )

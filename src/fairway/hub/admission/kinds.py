@@ -63,7 +63,7 @@ class _Registration(RequiresResourceVersion):
     def __init__(self, *, authorizer: Authorizer, registry: Registry, objects: ObjectReader) -> None:
         self._authorizer, self._registry, self._objects = authorizer, registry, objects
 
-    def _readable(self, user: User, kind: Mapping[str, str] | None, **asked: str) -> bool:
+    def _may_read(self, user: User, kind: Mapping[str, str] | None, **asked: str) -> bool:
         """Return whether the user may read these parameters; for an unknown kind, everything in its group."""
         group = resource = ALL
         if kind is not None:
@@ -92,9 +92,9 @@ class Policy(_Registration):
         kind, before = spec.get("paramKind"), (old or {}).get("spec") or {}
         if causes or kind is None or before.get("paramKind") == kind:
             return causes
-        if not self._readable(request.user, kind, verb="get", name=ALL, namespace=ALL):
+        if not self._may_read(request.user, kind, verb="get", name=ALL, namespace=ALL):
             message = UNREADABLE_KIND.format(
-                user=_shown(request.user), kind=kind.get("kind", ""), version=kind.get("apiVersion", "")
+                user=_format_user(request.user), kind=kind.get("kind", ""), version=kind.get("apiVersion", "")
             )
             causes.append(status.forbidden_field("spec.paramKind", message))
         return causes
@@ -115,8 +115,8 @@ class PolicyBinding(_Registration):
         kind = None if policy is None else policy["spec"].get("paramKind")
         name, place = reference.get("name", ""), reference.get("namespace", "")
         verb = "get" if name else "list"
-        if not self._readable(request.user, kind, verb=verb, name=name, namespace=place):
-            message = UNREADABLE_PARAMS.format(user=_shown(request.user), verb=verb)
+        if not self._may_read(request.user, kind, verb=verb, name=name, namespace=place):
+            message = UNREADABLE_PARAMS.format(user=_format_user(request.user), verb=verb)
             causes.append(status.forbidden_field("spec.paramRef", message))
         return causes
 
@@ -131,7 +131,7 @@ def _default_match(match: Document | None) -> None:
         rule.setdefault("scope", ALL)
 
 
-def _shown(user: User) -> str:
+def _format_user(user: User) -> str:
     """Print as Go does."""
     extra = " ".join(f"{key}:[{' '.join(values)}]" for key, values in sorted(user.extra.items()))
     return f"&{{{user.name} {user.uid} [{' '.join(user.groups)}] map[{extra}]}}"

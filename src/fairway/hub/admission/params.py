@@ -51,7 +51,7 @@ class Params:
                 raise Misconfigured(NAMESPACE_NEEDED)
         elif place:
             raise Misconfigured(NO_NAMESPACE)
-        found = [_shown(resource, each) for each in self._lookup(resource, reference, place)]
+        found = [_to_client_version(resource, each) for each in self._lookup(resource, reference, place)]
         if not found and reference.get("parameterNotFoundAction") == "Deny":
             raise Misconfigured(NONE_FOUND)
         return found
@@ -68,6 +68,6 @@ class Params:
         ]
 
 
-def _shown(resource: Resource, document: Document) -> Document:
+def _to_client_version(resource: Resource, document: Document) -> Document:
     shown = document if resource.conversion is None else resource.conversion.from_storage(document)
     return {**shown, "apiVersion": resource.api_version, "kind": resource.kind}

@@ -74,8 +74,8 @@ class AdmissionRequest:
             name=subject.name,
         )
         return {
-            OBJECT: self._shown(equivalent, self.new),
-            OLD_OBJECT: self._shown(equivalent, self.old),
+            OBJECT: self._to_version(equivalent, self.new),
+            OLD_OBJECT: self._to_version(equivalent, self.old),
             REQUEST: _request(self, equivalent, subject),
             NAMESPACE: None if home is None else _namespace(home),
             ASKER: asker,
@@ -88,7 +88,7 @@ class AdmissionRequest:
         part = self.resource.subresources.get(self.subresource)
         return part if part is not None and part.kind else None
 
-    def _shown(self, equivalent: Resource, document: Document | None) -> Document | None:
+    def _to_version(self, equivalent: Resource, document: Document | None) -> Document | None:
         """Convert a document to the version ``face``."""
         if document is None:
             return None

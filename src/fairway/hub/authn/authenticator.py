@@ -55,7 +55,7 @@ class Authenticator:
                     return user
             except CertificateFault:
                 faulty = True
-        token = _bearer(authorization)
+        token = _parse_bearer(authorization)
         if token:
             try:
                 return self.token(token).user
@@ -72,14 +72,14 @@ class Authenticator:
         # Tokens without an audience are for the hub itself.
         common = tuple(each for each in self.issuer.audiences if each in asked)
         if common and (user := self._static.authenticate(token)) is not None:
-            return Verified(user=_authenticated(user), audiences=common)
+            return Verified(user=_add_authenticated_group(user), audiences=common)
         verified = self.issuer.authenticate(token, audiences=asked)
         if verified is not None:
-            return Verified(user=_authenticated(verified.user), audiences=verified.audiences)
+            return Verified(user=_add_authenticated_group(verified.user), audiences=verified.audiences)
         if common:
             user = bootstrap_user(token, objects=self._objects, now=self._clock())
             if user is not None:
-                return Verified(user=_authenticated(user), audiences=common)
+                return Verified(user=_add_authenticated_group(user), audiences=common)
         raise Rejected(INVALID)
 
     def _certificate_user(self, der: bytes) -> User | None:
@@ -95,7 +95,7 @@ class Authenticator:
             raise CertificateFault("a certificate can't have several uids or an empty one")
         if not names or not names[-1]:
             return None
-        user = _authenticated(
+        user = _add_authenticated_group(
             User(
                 name=names[-1],
                 uid="".join(uids),
@@ -110,13 +110,13 @@ class Authenticator:
         return user
 
 
-def _bearer(authorization: str) -> str:
+def _parse_bearer(authorization: str) -> str:
     """Return the token of the header. Other schemes count as no credentials, as in kube-apiserver."""
     scheme, _, rest = authorization.strip().partition(" ")
     return rest.partition(" ")[0] if scheme.lower() == "bearer" else ""
 
 
-def _authenticated(user: User) -> User:
+def _add_authenticated_group(user: User) -> User:
     if user.name == ANONYMOUS or AUTHENTICATED in user.groups or UNAUTHENTICATED in user.groups:
         return user
     return User(name=user.name, uid=user.uid, groups=(*user.groups, AUTHENTICATED), extra=user.extra)

@@ -64,7 +64,7 @@ def bootstrap_user(token: str, *, objects: ObjectReader, now: datetime) -> User 
         or secret.get("type") != BOOTSTRAP_TYPE
         or not hmac.compare_digest(secret_data(secret, "token-secret"), given.encode())
         or secret_data(secret, "token-id") != identifier.encode()
-        or not _current(secret_data(secret, "expiration"), now)
+        or not _is_current(secret_data(secret, "expiration"), now)
         or secret_data(secret, "usage-bootstrap-authentication") != b"true"
     ):
         return None
@@ -77,7 +77,7 @@ def bootstrap_user(token: str, *, objects: ObjectReader, now: datetime) -> User 
     return User(name=f"system:bootstrap:{identifier}", groups=tuple(sorted(groups)))
 
 
-def _current(expiration: bytes, now: datetime) -> bool:
+def _is_current(expiration: bytes, now: datetime) -> bool:
     """Treat an invalid time as past."""
     if not expiration:
         return True

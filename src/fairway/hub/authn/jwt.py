@@ -84,8 +84,8 @@ class Key:
         der = self._public.public_bytes(
             serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
         )
-        self.id = _encoded(hashlib.sha256(der).digest())
-        self._header = _encoded(msgspec.json.encode({"alg": ALGORITHM, "kid": self.id}))
+        self.id = _encode(hashlib.sha256(der).digest())
+        self._header = _encode(msgspec.json.encode({"alg": ALGORITHM, "kid": self.id}))
 
     @classmethod
     def open(cls, folder: Path | None, *, expected: bool = False, trusted: str | None = None) -> "Key":
@@ -115,9 +115,9 @@ class Key:
         return key
 
     def sign(self, claims: Claims) -> str:
-        signed = f"{self._header}.{_encoded(msgspec.json.encode(claims))}"
+        signed = f"{self._header}.{_encode(msgspec.json.encode(claims))}"
         r, s = decode_dss_signature(self._private.sign(signed.encode(), ec.ECDSA(hashes.SHA256())))
-        return f"{signed}.{_encoded(r.to_bytes(32, 'big') + s.to_bytes(32, 'big'))}"
+        return f"{signed}.{_encode(r.to_bytes(32, 'big') + s.to_bytes(32, 'big'))}"
 
     def verify(self, token: str, *, issuers: frozenset[str]) -> Claims | None:
         """Return the claims; None for a token of other issuers. Raises Rejected if this key didn't sign it."""
@@ -125,7 +125,7 @@ class Key:
         if len(token) > _LONGEST or len(parts) != 3 or not all(map(_PART.fullmatch, parts)):
             return None
         try:
-            claims = _decode_claims(_decoded(parts[1]))
+            claims = _decode_claims(_decode(parts[1]))
         except (msgspec.DecodeError, ValueError):
             return None
         if claims.iss not in issuers:
@@ -135,7 +135,7 @@ class Key:
 
     def _check(self, header: str, payload: str, signature: str) -> None:
         try:
-            asked, raw = _decode_header(_decoded(header)), _decoded(signature)
+            asked, raw = _decode_header(_decode(header)), _decode(signature)
         except (msgspec.DecodeError, ValueError):
             raise Rejected(BAD_SIGNATURE) from None
         if asked.get("kid", self.id) != self.id:
@@ -158,16 +158,16 @@ class Key:
                     "kid": self.id,
                     "crv": "P-256",
                     "alg": ALGORITHM,
-                    "x": _encoded(numbers.x.to_bytes(32, "big")),
-                    "y": _encoded(numbers.y.to_bytes(32, "big")),
+                    "x": _encode(numbers.x.to_bytes(32, "big")),
+                    "y": _encode(numbers.y.to_bytes(32, "big")),
                 }
             ]
         }
 
 
-def _encoded(data: bytes) -> str:
+def _encode(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
-def _decoded(text: str) -> bytes:
+def _decode(text: str) -> bytes:
     return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))

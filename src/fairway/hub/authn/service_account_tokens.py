@@ -57,7 +57,7 @@ class Verified(Struct, frozen=True):
     audiences: tuple[str, ...]
 
 
-class _Remembered(Struct):
+class _CachedToken(Struct):
     """A token with a valid signature: its claims, and the revisions at which the objects were checked."""
 
     claims: Claims
@@ -74,7 +74,7 @@ class Issuer:
         self.url, self.audiences = url, (url,)
         self._key, self._objects, self._clock = key, objects, clock
         self._issuers = frozenset({url, LEGACY_ISSUER})
-        self._remembered: dict[bytes, _Remembered] = {}
+        self._remembered: dict[bytes, _CachedToken] = {}
 
     def discovery(self, *, address: str) -> Document:
         """Return the OpenID discovery document. ``address`` is the hub's external host and port."""
@@ -113,7 +113,7 @@ class Issuer:
             raise self._invalid("", "spec.expirationSeconds", seconds, SHORT)
         if seconds > 1 << 32:
             raise self._invalid("", "spec.expirationSeconds", seconds, LONG)
-        bound = self._bound(spec.get("boundObjectRef"), namespace, Reference(name=name, uid=uid))
+        bound = self._bound_object(spec.get("boundObjectRef"), namespace, Reference(name=name, uid=uid))
         now = int(self._clock())
         claims = Claims(
             aud=audiences,
@@ -132,7 +132,7 @@ class Issuer:
                 "name": name,
                 "namespace": namespace,
                 "uid": uid,
-                "creationTimestamp": _stamp(now),
+                "creationTimestamp": _format_time(now),
                 **{key: value for key, value in asked.items() if key == "managedFields"},
             },
             "spec": {
@@ -140,13 +140,13 @@ class Issuer:
                 "expirationSeconds": seconds,
                 "boundObjectRef": spec.get("boundObjectRef"),
             },
-            "status": {"token": self._key.sign(claims), "expirationTimestamp": _stamp(now + seconds)},
+            "status": {"token": self._key.sign(claims), "expirationTimestamp": _format_time(now + seconds)},
         }
 
     def _invalid(self, name: str, path: str, value: object, detail: str) -> status.Refusal:
         return status.invalid(_GROUP, "TokenRequest", name, [status.invalid_value(path, value, detail)])
 
-    def _bound(self, asked: Document | None, namespace: str, account: Reference) -> Bound:
+    def _bound_object(self, asked: Document | None, namespace: str, account: Reference) -> Bound:
         """Return the object that a token is bound to, after checking it."""
         if not asked:
             return Bound(namespace=namespace, serviceaccount=account)
@@ -201,7 +201,7 @@ class Issuer:
             )
         )
 
-    def outdated(self, token: str) -> bool:
+    def is_outdated(self, token: str) -> bool:
         """Return whether a token of ``secret_token``'s form was signed with another key."""
         try:
             self._key.verify(token, issuers=frozenset({LEGACY_ISSUER}))
@@ -218,14 +218,14 @@ class Issuer:
             if signed is None:
                 return None
             # Only the signature was verified: revision 0 makes the objects be checked next.
-            known = _Remembered(claims=signed, user=_user(signed), seen=())
+            known = _CachedToken(claims=signed, user=_user(signed), seen=())
         claims = known.claims
         meant = claims.audiences or self.audiences
         asked = tuple(audiences) or self.audiences
         common = tuple(each for each in meant if each in asked)
         if not common:
             raise Rejected(
-                f"token audiences {_listed(meant)} is invalid for the target audiences {_listed(asked)}"
+                f"token audiences {_format_list(meant)} is invalid for the target audiences {_format_list(asked)}"
             )
         now = self._clock()
         if claims.nbf is not None and now + _LEEWAY < claims.nbf:
@@ -233,12 +233,12 @@ class Issuer:
         if claims.exp is not None and now >= claims.exp:
             self._remembered.pop(digest, None)
             raise Rejected(EXPIRED)
-        seen = tuple(map(self._objects.touched, _dependencies(claims)))
+        seen = tuple(map(self._objects.last_revision, _dependencies(claims)))
         if known.seen != seen:
             # Check the objects again, also for cached tokens: no token outlives its objects.
             self._remembered.pop(digest, None)
             legacy = claims.iss == LEGACY_ISSUER
-            steady = self._confirm_legacy(claims, token) if legacy else self._confirm(claims, now)
+            steady = self._check_legacy(claims, token) if legacy else self._check_objects(claims, now)
             if steady:
                 if len(self._remembered) >= _CACHE_SIZE:
                     self._remembered.clear()
@@ -246,7 +246,7 @@ class Issuer:
                 self._remembered[digest] = known
         return Verified(user=known.user, audiences=common)
 
-    def _confirm(self, claims: Claims, now: float) -> bool:
+    def _check_objects(self, claims: Claims, now: float) -> bool:
         """Return whether the result stays valid until one of the objects changes; a pending deletion expires by
         time alone."""
         bound = claims.bound
@@ -283,7 +283,7 @@ class Issuer:
             raise Rejected(missing or f"service account {namespace}/{wanted.name} has been deleted")
         return not deleted
 
-    def _confirm_legacy(self, claims: Claims, token: str) -> bool:
+    def _check_legacy(self, claims: Claims, token: str) -> bool:
         namespace, name, held = claims.legacy_namespace, claims.legacy_name, claims.legacy_secret
         if not (namespace and name and held and claims.legacy_uid) or claims.sub != username(namespace, name):
             raise Rejected("sub claim is invalid")
@@ -366,9 +366,9 @@ def secret_data(secret: Document, key: str) -> bytes:
         return b""
 
 
-def _listed(texts: Iterable[str]) -> str:
+def _format_list(texts: Iterable[str]) -> str:
     return f"[{' '.join(map(quote, texts))}]"
 
 
-def _stamp(seconds: int) -> str:
+def _format_time(seconds: int) -> str:
     return format_time(datetime.fromtimestamp(seconds, UTC))

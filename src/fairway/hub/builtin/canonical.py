@@ -136,7 +136,7 @@ class _Walk:
                 return self._bytes(value)
         else:
             return self._special(shape, value)
-        self._note(self._mismatch(shape.go, value))
+        self._add_fault(self._mismatch(shape.go, value))
         return None
 
     def _element(self, shape: Shape, value: Any) -> Any:
@@ -175,7 +175,7 @@ class _Walk:
         try:
             return base64.b64encode(base64.b64decode(text, validate=True)).decode()
         except (binascii.Error, ValueError):
-            self._note(Malformed(f"{NOT_BASE64} {_first_illegal(text)}"))
+            self._add_fault(Malformed(f"{NOT_BASE64} {_first_illegal(text)}"))
             return None
 
     def _special(self, shape: Shape, value: Any) -> Any:
@@ -216,7 +216,7 @@ class _Walk:
             text += f"[{step}]" if isinstance(step, int) else f".{step if isinstance(step, str) else step[0]}"
         return text[1:]
 
-    def _note(self, fault: Malformed) -> None:
+    def _add_fault(self, fault: Malformed) -> None:
         if self.fault is None:
             self.fault = fault
 

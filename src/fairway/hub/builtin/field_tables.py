@@ -178,10 +178,10 @@ class Table:
     def shape(self, text: str) -> Shape:
         known = self._shapes.get(text)
         if known is None:
-            known = self._shapes[text] = self._parsed(text)
+            known = self._shapes[text] = self._parse_shape(text)
         return known
 
-    def _parsed(self, text: str) -> Shape:
+    def _parse_shape(self, text: str) -> Shape:
         go = ""
         if text.endswith(")"):
             text, _, go = text[:-1].rpartition("(")
@@ -203,10 +203,10 @@ class Table:
     def node(self, shape: Shape, options: str) -> Node:
         known = self._nodes.get((shape, options))
         if known is None:
-            known = self._nodes[shape, options] = self._made(shape, options)
+            known = self._nodes[shape, options] = self._build_node(shape, options)
         return known
 
-    def _made(self, shape: Shape, options: str) -> Node:
+    def _build_node(self, shape: Shape, options: str) -> Node:
         if shape.type is not None:
             base = shape.type.node
         elif shape.kind == DICTIONARY:

@@ -79,7 +79,7 @@ def _moment(since_epoch: int, nanos: int) -> datetime:
 def _parse(text: str, layout: str, parts: tuple[tuple[str, str], ...]) -> datetime:
     whole = _WHOLE.fullmatch(text)
     if whole is None or (parts is _MICROS and len(whole[7] or "") != 6):
-        raise InstantError(_why_not(text, layout, parts))
+        raise InstantError(_parse_fault(text, layout, parts))
     year, month, day, hour, minute, second = (int(part) for part in whole.groups()[:6])
     away_hours, away_minutes = int(whole[9] or 0), int(whole[10] or 0)
     for value, least, most, what in (
@@ -101,7 +101,7 @@ def _parse(text: str, layout: str, parts: tuple[tuple[str, str], ...]) -> dateti
         raise InstantError(f'parsing time "{text}": day out of range') from fault
 
 
-def _why_not(text: str, layout: str, parts: tuple[tuple[str, str], ...]) -> str:
+def _parse_fault(text: str, layout: str, parts: tuple[tuple[str, str], ...]) -> str:
     rest = text
     for name, pattern in parts:
         found = re.match(pattern, rest)

@@ -18,7 +18,7 @@ class CrdCleanup(Controller[str]):
 
     def resync(self) -> None:
         for item in self.items(DEFINITIONS):
-            self._note(item.key[2], item.raw)
+            self._track(item.key[2], item.raw)
 
     def on_change(self, change: Change) -> None:
         if change.key[0] == DEFINITIONS:
@@ -27,11 +27,11 @@ class CrdCleanup(Controller[str]):
                 for name in self._waiting:
                     self.enqueue(name)
             else:
-                self._note(change.key[2], change.raw)
+                self._track(change.key[2], change.raw)
         elif change.type == "DELETED" and self.store.count(change.key[0]) == 0:
             self.enqueue(change.key[0])
 
-    def _note(self, name: str, raw: bytes) -> None:
+    def _track(self, name: str, raw: bytes) -> None:
         if b'"deletionTimestamp"' in raw:
             self.enqueue(name)
         if definitions.is_established(decode(raw)):

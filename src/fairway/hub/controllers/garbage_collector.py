@@ -145,11 +145,11 @@ class GarbageCollector(Controller[Key]):
         if not lost and not waiting:
             return
         if solid:
-            await self._rewrite(key, metadata, owners=solid)
+            await self._patch_metadata(key, metadata, owners=solid)
         elif waiting and self._dependents.get(metadata.uid):
             if self._may_be_cyclic(metadata):
                 unblocked = [{**each, "blockOwnerDeletion": False} for each in metadata.owner_references]
-                await self._rewrite(key, metadata, owners=unblocked)
+                await self._patch_metadata(key, metadata, owners=unblocked)
                 return  # the resulting change queues the object again
             await self._collect(key, metadata, FOREGROUND)
         else:
@@ -171,10 +171,12 @@ class GarbageCollector(Controller[Key]):
             dependent, owner = self.resource(key[0]), self.resource(owner_key[0])
             if dependent is not None and owner is not None and owner.namespaced and not dependent.namespaced:
                 resolvable = False
-                await self._report(key, metadata, reference)
+                await self._write_invalid_owner_event(key, metadata, reference)
         return resolvable
 
-    async def _report(self, key: Key, metadata: ObjectMetadata, reference: Document) -> None:
+    async def _write_invalid_owner_event(
+        self, key: Key, metadata: ObjectMetadata, reference: Document
+    ) -> None:
         about, events = self.resource(key[0]), self.resource(EVENTS)
         seen = (key, str(reference.get("uid")))
         if about is None or events is None or seen in self._reported:
@@ -221,7 +223,7 @@ class GarbageCollector(Controller[Key]):
         """Delete the version that was examined: a concurrent write may add an owner, and queues the object again."""
         await self.delete(key, uid=metadata.uid, revision=metadata.resource_version, propagation=propagation)
 
-    async def _rewrite(
+    async def _patch_metadata(
         self,
         key: Key,
         metadata: ObjectMetadata,
@@ -243,9 +245,9 @@ class GarbageCollector(Controller[Key]):
                 continue
             head = metadata_of(stored.raw)
             kept = [r for r in head.owner_references if r.get("uid") != metadata.uid]
-            await self._rewrite(dependent, head, owners=kept)
+            await self._patch_metadata(dependent, head, owners=kept)
         kept_finalizers = [f for f in metadata.finalizers if f != ORPHAN_FINALIZER]
-        await self._rewrite(key, metadata, finalizers=kept_finalizers)
+        await self._patch_metadata(key, metadata, finalizers=kept_finalizers)
 
     async def _await_dependents(self, key: Key, metadata: ObjectMetadata) -> None:
         """Queue all dependents once; later ones queue themselves. Checking a waiting owner costs the same for any
@@ -256,7 +258,7 @@ class GarbageCollector(Controller[Key]):
                 self.enqueue(dependent)
         if not self._blocking.get(metadata.uid):
             kept = [f for f in metadata.finalizers if f != FOREGROUND_FINALIZER]
-            await self._rewrite(key, metadata, finalizers=kept)
+            await self._patch_metadata(key, metadata, finalizers=kept)
 
 
 def _discard(index: dict[str, set[Key]], uid: str, key: Key) -> None:

@@ -29,7 +29,7 @@ class ServiceAccountController(Controller[str]):
         super().__init__(**parts)
         self._certificate, self._accounts, self._root_ca = certificate, accounts, root_ca
 
-    def _wanted(self) -> Iterator[tuple[str, Document]]:
+    def _expected_objects(self) -> Iterator[tuple[str, Document]]:
         if self._accounts:
             yield "serviceaccounts", {"metadata": {"name": "default"}}
         if self._root_ca:
@@ -54,7 +54,7 @@ class ServiceAccountController(Controller[str]):
         namespace = self.document(("namespaces", "", item))
         if namespace is None or namespace["metadata"].get("deletionTimestamp"):
             return
-        for key, wanted in self._wanted():
+        for key, wanted in self._expected_objects():
             name = wanted["metadata"]["name"]
             found = self.document((key, item, name))
             resource = self.resource(key)
@@ -84,16 +84,16 @@ class TokenController(Controller[Key]):
 
     def resync(self) -> None:
         for item in self.items("secrets"):
-            self._note(item.key, item.raw)
+            self._track(item.key, item.raw)
 
     def on_change(self, change: Change) -> None:
         if change.key[0] == "secrets":
-            self._note(change.key, b"" if change.type == "DELETED" else change.raw)
+            self._track(change.key, b"" if change.type == "DELETED" else change.raw)
         elif change.key[0] == "serviceaccounts" and change.type == "DELETED":
             for key in self._of_account.get((change.key[1], change.key[2]), ()):
                 self.enqueue(key)
 
-    def _note(self, key: Key, raw: bytes) -> None:
+    def _track(self, key: Key, raw: bytes) -> None:
         if (before := self._accounts.pop(key, None)) is not None:
             self._of_account[before].discard(key)
             if not self._of_account[before]:
@@ -119,7 +119,7 @@ class TokenController(Controller[Key]):
             await self.delete(item, uid=secret["metadata"]["uid"])
             return
         token, certificate = secret_data(secret, "token").decode(errors="replace"), self._certificate()
-        if not token or self._issuer.outdated(token):
+        if not token or self._issuer.is_outdated(token):
             token = self._issuer.secret_token(account=account, secret=secret)
         elif secret_data(secret, "ca.crt") == certificate.encode():
             return

@@ -13,7 +13,7 @@ from fairway.hub.schemas.constraints import TOO_MUCH_TO_CHECK, Constraints
 from fairway.hub.schemas.correlation import ABSENT
 from fairway.hub.schemas.embedded_resources import embedded_faults
 from fairway.hub.schemas.fault import ROOT
-from fairway.hub.schemas.pruning import Pruning, copied
+from fairway.hub.schemas.pruning import Pruning, copy_default
 from fairway.hub.schemas.reachability import reaching
 from fairway.hub.status import Cause
 
@@ -44,7 +44,7 @@ class _Defaults:
         # A default is validated with the schema below it; its own default doesn't matter.
         bare = replace(node, has_default=False, default=None)
         dropped: list[str] = []
-        self._pruning.prune(bare)(copied(value), "", dropped)
+        self._pruning.prune(bare)(copy_default(value), "", dropped)
         if dropped:
             yield status.invalid_value(path, value, UNKNOWN_FIELDS)
         embedded = list(embedded_faults(bare, value, path, self._embedded))

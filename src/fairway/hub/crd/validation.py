@@ -90,7 +90,7 @@ def spec_faults(spec: Mapping[str, Any]) -> Iterator[Cause]:
         yield status.invalid_value("spec.group", group, DOTLESS_GROUP)
     yield from _one_of("spec.scope", spec.get("scope") or "", SCOPES)
     versions: Sequence[Mapping[str, Any]] = _NONE if spec.get("versions") is None else spec["versions"]
-    common = {part for part in PARTS if versions and _same(versions, part)}
+    common = {part for part in PARTS if versions and _is_common(versions, part)}
     for index, version in enumerate(versions):
         if not (version.get("schema") or {}).get("openAPIV3Schema"):
             yield status.required(f"spec.versions[{index}].schema.openAPIV3Schema")
@@ -123,7 +123,7 @@ def spec_faults(spec: Mapping[str, Any]) -> Iterator[Cause]:
 def schemas(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Yield all schemas of all versions with their children; of equal versions only one."""
     versions: Sequence[Mapping[str, Any]] = _NONE if spec.get("versions") is None else spec["versions"]
-    if versions and _same(versions, "schema"):
+    if versions and _is_common(versions, "schema"):
         versions = versions[:1]
     pending = deque((version.get("schema") or {}).get("openAPIV3Schema") for version in versions)
     while pending:
@@ -136,7 +136,7 @@ def schemas(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
                 pending += schema.get(junctor) or ()
 
 
-def _same(versions: Sequence[Mapping[str, Any]], part: str) -> bool:
+def _is_common(versions: Sequence[Mapping[str, Any]], part: str) -> bool:
     first = versions[0].get(part)
     return all(equal(version.get(part), first) for version in versions)
 

@@ -15,7 +15,15 @@ from fairway.api.csr import pem_blocks
 from fairway.api.meta import format_time
 from fairway.api.selector import quote
 from fairway.hub import status
-from fairway.hub.csr.signing import CLIENT, NOT_MASTERS, USAGES, RequestFault, content, organizations, parse
+from fairway.hub.csr.signing import (
+    CLIENT,
+    NOT_MASTERS,
+    USAGES,
+    RequestFault,
+    decode_field,
+    organizations,
+    parse,
+)
 from fairway.hub.rbac.authorizer import Attributes, Authorizer
 from fairway.hub.resource import Document
 from fairway.hub.user import MASTERS, User
@@ -69,8 +77,8 @@ def prepare(
         state = {key: value for key, value in before.items() if key != "conditions"}
     else:
         for kind in _DECISIONS:
-            _restore(conditions, before.get("conditions") or [], kind)
-    _stamp(conditions, before.get("conditions") or [], now)
+            _keep_condition(conditions, before.get("conditions") or [], kind)
+    _set_times(conditions, before.get("conditions") or [], now)
     if conditions:
         state["conditions"] = conditions
     else:
@@ -81,7 +89,7 @@ def prepare(
 _OF_THE_USER: Final = frozenset({"username", "uid", "groups", "extra"})
 
 
-def _restore(conditions: list[Document], before: list[Document], kind: str) -> None:
+def _keep_condition(conditions: list[Document], before: list[Document], kind: str) -> None:
     """Keep the stored decision in a status update; other changes to it are ignored."""
     kept = [each for each in before if each.get("type") == kind]
     places = [i for i, each in enumerate(conditions) if each.get("type") == kind]
@@ -90,7 +98,7 @@ def _restore(conditions: list[Document], before: list[Document], kind: str) -> N
             conditions[place] = each
 
 
-def _stamp(conditions: list[Document], before: list[Document], now: datetime) -> None:
+def _set_times(conditions: list[Document], before: list[Document], now: datetime) -> None:
     stamp = format_time(now)
     for each in conditions:
         if not each.get("lastUpdateTime"):
@@ -197,7 +205,7 @@ def _condition_causes(conditions: list[Document]) -> Iterator[status.Cause]:
 
 def _certificate_fault(field: object) -> str:
     found = False
-    for kind, body in pem_blocks(content(field)):
+    for kind, body in pem_blocks(decode_field(field)):
         if kind != "CERTIFICATE":
             return OTHER_BLOCK.format(kind=quote(kind))
         try:
@@ -211,11 +219,11 @@ def _certificate_fault(field: object) -> str:
 def _change_causes(state: Document, before: Document, subresource: str) -> Iterator[status.Cause]:
     here = "status.conditions"
     for kind in _FINAL:
-        if len(_of(state, kind)) < len(_of(before, kind)):
+        if len(_with_type(state, kind)) < len(_with_type(before, kind)):
             yield status.forbidden_field(here, NO_REMOVAL.format(kind=quote(kind)))
     if subresource != "approval":
         for kind in _DECISIONS:
-            new, old = _of(state, kind), _of(before, kind)
+            new, old = _with_type(state, kind), _with_type(before, kind)
             if len(new) > len(old):
                 yield status.forbidden_field(here, NO_ADDITION.format(kind=quote(kind)))
             elif len(new) == len(old) and new != old:
@@ -227,7 +235,7 @@ def _change_causes(state: Document, before: Document, subresource: str) -> Itera
             yield status.forbidden_field("status.certificate", SIGNED_ONCE)
 
 
-def _of(state: Document, kind: str) -> list[Document]:
+def _with_type(state: Document, kind: str) -> list[Document]:
     return [each for each in state.get("conditions") or () if each.get("type") == kind]
 
 
@@ -251,18 +259,18 @@ def admit(
         return
     signer = (old.get("spec") or {}).get("signerName", "")
     if subresource == "approval":
-        if not permitted("approve", signer, user=user, authorizer=authorizer):
+        if not is_permitted("approve", signer, user=user, authorizer=authorizer):
             raise status.forbidden(GROUP, RESOURCE, name, NOT_APPROVER.format(signer=quote(signer)))
     elif subresource == "status":
         new, before = document.get("status") or {}, old.get("status") or {}
         same = all(
             (new.get(key) or None) == (before.get(key) or None) for key in ("certificate", "conditions")
         )
-        if not same and not permitted("sign", signer, user=user, authorizer=authorizer):
+        if not same and not is_permitted("sign", signer, user=user, authorizer=authorizer):
             raise status.forbidden(GROUP, RESOURCE, name, NOT_SIGNER.format(signer=quote(signer)))
 
 
-def permitted(verb: str, signer: str, *, user: User, authorizer: Authorizer) -> bool:
+def is_permitted(verb: str, signer: str, *, user: User, authorizer: Authorizer) -> bool:
     """Return whether a user may approve or sign for this signer, or for all of its domain."""
     domain = signer.partition("/")[0]
     return any(

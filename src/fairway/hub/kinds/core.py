@@ -110,7 +110,7 @@ def _data_causes(document: Document) -> list[Cause]:
     return causes
 
 
-def _frozen(document: Document, old: Document | None, parts: Sequence[str]) -> list[Cause]:
+def _immutable_causes(document: Document, old: Document | None, parts: Sequence[str]) -> list[Cause]:
     """Return the faults for changes that ``immutable: true`` forbids."""
     if old is None or not old.get("immutable"):
         return []
@@ -127,7 +127,7 @@ def _frozen(document: Document, old: Document | None, parts: Sequence[str]) -> l
 
 class ConfigMap(Kind):
     def validate(self, document: Document, old: Document | None, request: WriteRequest) -> Sequence[Cause]:
-        return [*_data_causes(document), *_frozen(document, old, ("data", "binaryData"))]
+        return [*_data_causes(document), *_immutable_causes(document, old, ("data", "binaryData"))]
 
 
 _NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
@@ -163,7 +163,7 @@ class Secret(Kind):
             "kubernetes.io/service-account.name"
         ):
             causes.append(status.required("metadata.annotations[kubernetes.io/service-account.name]"))
-        causes += _frozen(document, old, ("data",))
+        causes += _immutable_causes(document, old, ("data",))
         if old is not None and document.get("type") != old.get("type"):
             causes.append(status.invalid_value("type", document.get("type"), "field is immutable"))
         return causes

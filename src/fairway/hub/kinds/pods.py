@@ -107,7 +107,7 @@ class Pod(Kind):
     def validate(self, document: Document, old: Document | None, request: WriteRequest) -> Sequence[Cause]:
         spec = document.get("spec") or {}
         causes = list(pod_spec_causes(spec, "spec"))
-        changed = old is not None and _fixed(spec) != _fixed(old.get("spec") or {})
+        changed = old is not None and _immutable_causes(spec) != _immutable_causes(old.get("spec") or {})
         if changed and not request.subresource:
             causes.append(
                 status.forbidden_field("spec", f"pod updates may not change fields other than {_MUTABLE}\n")
@@ -124,7 +124,7 @@ class Pod(Kind):
         return max(int(asked or 0), 0)
 
 
-def _fixed(spec: Document) -> Document:
+def _immutable_causes(spec: Document) -> Document:
     """Return the faults for changes of immutable fields."""
     fixed = {k: v for k, v in spec.items() if k not in _CHANGEABLE}
     for part in ("containers", "initContainers"):

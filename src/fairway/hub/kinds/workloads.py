@@ -83,8 +83,8 @@ class ReplicationController(ReplicaSet):
         spec = document["spec"]
         labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
         if labels:
-            _fill(spec, "selector", labels)
-            _fill(document.setdefault("metadata", {}), "labels", labels)
+            _set_default(spec, "selector", labels)
+            _set_default(document.setdefault("metadata", {}), "labels", labels)
 
 
 class StatefulSet(ReplicaSet):
@@ -104,7 +104,7 @@ class StatefulSet(ReplicaSet):
             claim.setdefault("apiVersion", "v1")
             claim.setdefault("kind", "PersistentVolumeClaim")
             claim.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
-            _fill(claim, "status", {"phase": "Pending"})
+            _set_default(claim, "status", {"phase": "Pending"})
 
 
 class DaemonSet(Workload):
@@ -122,7 +122,7 @@ class DaemonSet(Workload):
         if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
             strategy.setdefault("rollingUpdate", {"maxUnavailable": 1, "maxSurge": 0})
         spec.setdefault("revisionHistoryLimit", _HISTORY)
-        _fill(document.setdefault("metadata", {}), "annotations", {})
+        _set_default(document.setdefault("metadata", {}), "annotations", {})
         document["metadata"]["annotations"].setdefault(_TEMPLATE_GENERATION, "1")
 
     def prepare(self, document: Document, old: Document | None, request: WriteRequest) -> None:
@@ -132,7 +132,7 @@ class DaemonSet(Workload):
             return
         counted = int((old["metadata"].get("annotations") or {}).get(_TEMPLATE_GENERATION, "0"))
         changed = document["spec"].get("template") != (old.get("spec") or {}).get("template")
-        _fill(document["metadata"], "annotations", {})
+        _set_default(document["metadata"], "annotations", {})
         document["metadata"]["annotations"][_TEMPLATE_GENERATION] = str(counted + changed)
 
 
@@ -152,7 +152,7 @@ class Job(Workload):
         )
         labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
         if labels:
-            _fill(document.setdefault("metadata", {}), "labels", labels)
+            _set_default(document.setdefault("metadata", {}), "labels", labels)
 
     def prepare(self, document: Document, old: Document | None, request: WriteRequest) -> None:
         super().prepare(document, old, request)
@@ -208,7 +208,7 @@ class Generational(Kind):
     has_generation = True
 
 
-def _fill(place: Document, key: str, value: Document) -> None:
+def _set_default(place: Document, key: str, value: Document) -> None:
     """Set a value where there is none, or an empty map."""
     if not place.get(key):
         place[key] = dict(value)

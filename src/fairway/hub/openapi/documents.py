@@ -60,13 +60,13 @@ def swagger(resources: Sequence[Resource]) -> Document:
     for group, version in sorted({(each.group, each.version) for each in resources}):
         served = [each for each in resources if (each.group, each.version) == (group, version)]
         for path, item in operations.paths(group, version, served).items():
-            paths[path] = {key: _lowered_item(key, value) for key, value in item.items()}
+            paths[path] = {key: _item_to_v2(key, value) for key, value in item.items()}
     schemas = published_schemas.definitions(resources, operations.names(resources))
     return {
         "swagger": "2.0",
         "info": {"title": "Kubernetes", "version": VERSION},
         "paths": paths,
-        "definitions": {name: published_schemas.lowered(name, schema) for name, schema in schemas.items()},
+        "definitions": {name: published_schemas.to_v2(name, schema) for name, schema in schemas.items()},
         "securityDefinitions": _SCHEMES,
         "security": [{"BearerToken": []}],
     }
@@ -98,17 +98,17 @@ def _release() -> str:
     return f"{VERSION} {digest.hexdigest()}"
 
 
-def _lowered_item(key: str, value: Any) -> Any:
+def _item_to_v2(key: str, value: Any) -> Any:
     if key == "parameters":
-        return [_lowered_parameter(each) for each in value]
+        return [_parameter_to_v2(each) for each in value]
     operation: Document = {
         "consumes": list(value.get("requestBody", {}).get("content", {operations.ANY: None})),
         "produces": list(value["responses"]["200"]["content"]),
         "schemes": ["https"],
         "tags": value["tags"],
         "operationId": value["operationId"],
-        "parameters": [*_body(value), *(_lowered_parameter(each) for each in value.get("parameters", ()))],
-        "responses": {code: _lowered_response(each) for code, each in value["responses"].items()},
+        "parameters": [*_body(value), *(_parameter_to_v2(each) for each in value.get("parameters", ()))],
+        "responses": {code: _response_to_v2(each) for code, each in value["responses"].items()},
     }
     return operation | {name: each for name, each in value.items() if name.startswith("x-")}
 
@@ -117,20 +117,20 @@ def _body(operation: Mapping[str, Any]) -> Iterator[Document]:
     body = operation.get("requestBody")
     if body is not None:
         schema = next(iter(body["content"].values()))["schema"]
-        made = {"name": "body", "in": "body", "schema": _lowered_reference(schema)}
+        made = {"name": "body", "in": "body", "schema": _reference_to_v2(schema)}
         yield made | ({"required": True} if body.get("required") else {})
 
 
-def _lowered_parameter(parameter: Mapping[str, Any]) -> Document:
+def _parameter_to_v2(parameter: Mapping[str, Any]) -> Document:
     return {key: value for key, value in parameter.items() if key != "schema"} | dict(parameter["schema"])
 
 
-def _lowered_response(response: Mapping[str, Any]) -> Document:
+def _response_to_v2(response: Mapping[str, Any]) -> Document:
     made: Document = {"description": response["description"]}
     if "content" in response:
-        made["schema"] = _lowered_reference(response["content"][operations.JSON]["schema"])
+        made["schema"] = _reference_to_v2(response["content"][operations.JSON]["schema"])
     return made
 
 
-def _lowered_reference(schema: Mapping[str, str]) -> Document:
+def _reference_to_v2(schema: Mapping[str, str]) -> Document:
     return {"$ref": V2_PREFIX + schema["$ref"].removeprefix(V3_PREFIX)}

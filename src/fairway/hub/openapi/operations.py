@@ -79,7 +79,7 @@ def paths(group: str, version: str, resources: Iterable[Resource]) -> dict[str, 
         }
     }
     for resource in resources:
-        made.update(_of_resource(root, stem, resource))
+        made.update(_resource_paths(root, stem, resource))
     return dict(sorted(made.items()))
 
 
@@ -100,7 +100,7 @@ def names(resources: Iterable[Resource]) -> Iterator[str]:
                 yield builtin.kind(sub.group, sub.version, sub.kind).full_name
 
 
-def _of_resource(root: str, stem: str, resource: Resource) -> Iterator[tuple[str, Document]]:
+def _resource_paths(root: str, stem: str, resource: Resource) -> Iterator[tuple[str, Document]]:
     scope, scoped = ("/namespaces/{namespace}", "Namespaced") if resource.namespaced else ("", "")
     collection = f"{root}{scope}/{resource.plural}"
     noun = scoped + resource.kind
@@ -119,11 +119,11 @@ def _of_resource(root: str, stem: str, resource: Resource) -> Iterator[tuple[str
         if verb in resource.verbs
     }
     if item:
-        yield collection, item | {"parameters": _placed(where)}
+        yield collection, item | {"parameters": _path_parameters(where)}
     if resource.namespaced and "list" in resource.verbs:
         everywhere = f"list{stem}{resource.kind}ForAllNamespaces"
         listed = _operation(resource, "list", identity=everywhere, kind=own, schema=name)
-        yield f"{root}/{resource.plural}", {"get": listed, "parameters": _placed(())}
+        yield f"{root}/{resource.plural}", {"get": listed, "parameters": _path_parameters(())}
     one = f"{collection}/{{name}}"
     item = {
         _VERBS[verb].method: _operation(
@@ -133,7 +133,7 @@ def _of_resource(root: str, stem: str, resource: Resource) -> Iterator[tuple[str
         if verb in resource.verbs
     }
     if item:
-        yield one, item | {"parameters": _placed(("name", *where))}
+        yield one, item | {"parameters": _path_parameters(("name", *where))}
     for sub in resource.subresources.values():
         item = {
             _VERBS[verb].method: _operation(
@@ -145,7 +145,7 @@ def _of_resource(root: str, stem: str, resource: Resource) -> Iterator[tuple[str
             )
             for verb in sub.verbs
         }
-        yield f"{one}/{sub.name}", item | {"parameters": _placed(("name", *where))}
+        yield f"{one}/{sub.name}", item | {"parameters": _path_parameters(("name", *where))}
 
 
 def _kind(resource: Resource, sub: Subresource) -> Document:
@@ -187,7 +187,7 @@ def _parameter(name: str) -> Document:
     return {"name": name, "in": "query", "schema": {"type": _TYPES.get(name, "string"), "uniqueItems": True}}
 
 
-def _placed(where: Iterable[str]) -> list[Document]:
+def _path_parameters(where: Iterable[str]) -> list[Document]:
     """Parameters of a whole path."""
     made = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string", "uniqueItems": True}}

@@ -158,7 +158,7 @@ def _element(shape: Shape) -> Document:
 
 
 def _custom(resource: Resource) -> Document:
-    schema = _completed(resource.node.raw)
+    schema = _expand(resource.node.raw)
     schema["properties"] = schema.get("properties", {}) | {
         "apiVersion": {"type": "string"},
         "kind": {"type": "string"},
@@ -183,14 +183,14 @@ def _custom_list(resource: Resource) -> Document:
     }
 
 
-def _completed(schema: Mapping[str, Any]) -> Document:
+def _expand(schema: Mapping[str, Any]) -> Document:
     """Return a CRD's schema with its shorthands expanded."""
     made = dict(schema)
     if "properties" in made:
-        made["properties"] = {name: _completed(each) for name, each in made["properties"].items()}
+        made["properties"] = {name: _expand(each) for name, each in made["properties"].items()}
     for key in ("items", "additionalProperties"):
         if isinstance(made.get(key), Mapping):
-            made[key] = _completed(made[key])
+            made[key] = _expand(made[key])
     if made.get(INT_OR_STRING) and "anyOf" not in made and "allOf" not in made:
         made["anyOf"] = _EITHER
     if made.get(EMBEDDED):
@@ -203,18 +203,18 @@ def _completed(schema: Mapping[str, Any]) -> Document:
     return made
 
 
-def lowered(name: str, schema: Mapping[str, Any]) -> Document:
+def to_v2(name: str, schema: Mapping[str, Any]) -> Document:
     """Return a definition for OpenAPI v2."""
     known = _V2_SCALARS.get(name)
     if known is not None:
         return known
-    made = _lowered(schema)
+    made = _schema_to_v2(schema)
     if schema.get(PRESERVE):
         made = {"type": "object"} | {key: value for key, value in made.items() if key != PRESERVE}
     return made
 
 
-def _lowered(schema: Mapping[str, Any]) -> Document:
+def _schema_to_v2(schema: Mapping[str, Any]) -> Document:
     made = {
         key: value
         for key, value in schema.items()
@@ -229,8 +229,8 @@ def _lowered(schema: Mapping[str, Any]) -> Document:
         for key in ("type", "properties", "items", "additionalProperties", "required"):
             made.pop(key, None)
     if "properties" in made:
-        made["properties"] = {name: _lowered(each) for name, each in made["properties"].items()}
+        made["properties"] = {name: _schema_to_v2(each) for name, each in made["properties"].items()}
     for key in ("items", "additionalProperties"):
         if isinstance(made.get(key), Mapping):
-            made[key] = _lowered(made[key])
+            made[key] = _schema_to_v2(made[key])
     return made

@@ -61,12 +61,12 @@ _MESSAGES: Final = {
 _Writer = Callable[[int, Any], bytes]
 
 
-def encoded(document: Document) -> bytes:
+def encode(document: Document) -> bytes:
     """Encode the whole document, as ``MEDIA``."""
-    return _message("Document", document)
+    return _encode_message("Document", document)
 
 
-def _varint(number: int) -> bytes:
+def _encode_varint(number: int) -> bytes:
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)
@@ -75,63 +75,65 @@ def _varint(number: int) -> bytes:
     return bytes(out)
 
 
-def _sized(number: int, payload: bytes) -> bytes:
-    return _varint(number << 3 | _BYTES) + _varint(len(payload)) + payload
+def _frame(number: int, payload: bytes) -> bytes:
+    return _encode_varint(number << 3 | _BYTES) + _encode_varint(len(payload)) + payload
 
 
-def _text(number: int, value: str) -> bytes:
-    return _sized(number, value.encode())
+def _encode_text(number: int, value: str) -> bytes:
+    return _frame(number, value.encode())
 
 
-def _flag(number: int, value: bool) -> bytes:
-    return _varint(number << 3 | _VARINT) + _varint(value)
+def _encode_bool(number: int, value: bool) -> bytes:
+    return _encode_varint(number << 3 | _VARINT) + _encode_varint(value)
 
 
-def _whole(number: int, value: int) -> bytes:
-    return _varint(number << 3 | _VARINT) + _varint(value & (1 << 64) - 1)
+def _encode_integer(number: int, value: int) -> bytes:
+    return _encode_varint(number << 3 | _VARINT) + _encode_varint(value & (1 << 64) - 1)
 
 
-def _real(number: int, value: float) -> bytes:
-    return _varint(number << 3 | _FIXED) + struct.pack("<d", value)
+def _encode_double(number: int, value: float) -> bytes:
+    return _encode_varint(number << 3 | _FIXED) + struct.pack("<d", value)
 
 
-def _any(number: int, value: Any) -> bytes:
-    return _sized(number, _sized(2, msgspec.json.encode(value)))
+def _encode_any(number: int, value: Any) -> bytes:
+    return _frame(number, _frame(2, msgspec.json.encode(value)))
 
 
-def _entry(number: int, name: str, value: bytes) -> bytes:
-    return _sized(number, _text(1, name) + value)
+def _encode_entry(number: int, name: str, value: bytes) -> bytes:
+    return _frame(number, _encode_text(1, name) + value)
 
 
-def _additional(number: int, value: bool | Document) -> bytes:
-    inner = _flag(2, value) if isinstance(value, bool) else _sized(1, _message("Schema", value))
-    return _sized(number, inner)
+def _encode_additional(number: int, value: bool | Document) -> bytes:
+    inner = _encode_bool(2, value) if isinstance(value, bool) else _frame(1, _encode_message("Schema", value))
+    return _frame(number, inner)
 
 
-def _types(number: int, value: str | list[str]) -> bytes:
-    return _sized(number, b"".join(_text(1, each) for each in ([value] if isinstance(value, str) else value)))
+def _encode_types(number: int, value: str | list[str]) -> bytes:
+    return _frame(
+        number, b"".join(_encode_text(1, each) for each in ([value] if isinstance(value, str) else value))
+    )
 
 
-def _parameter(number: int, value: Document) -> bytes:
+def _encode_parameter(number: int, value: Document) -> bytes:
     if value["in"] == "body":
-        return _sized(number, _sized(1, _message("BodyParameter", value)))
+        return _frame(number, _frame(1, _encode_message("BodyParameter", value)))
     place, name = {
         "header": (1, "HeaderParameter"),
         "query": (3, "QueryParameter"),
         "path": (4, "PathParameter"),
     }[value["in"]]
-    return _sized(number, _sized(2, _sized(place, _message(name, value))))
+    return _frame(number, _frame(2, _frame(place, _encode_message(name, value))))
 
 
 _WRITERS: Final[Mapping[str, _Writer]] = {
-    "text": _text,
-    "flag": _flag,
-    "whole": _whole,
-    "real": _real,
-    "any": _any,
-    "Additional": _additional,
-    "Type": _types,
-    "AnyParameter": _parameter,
+    "text": _encode_text,
+    "flag": _encode_bool,
+    "whole": _encode_integer,
+    "real": _encode_double,
+    "any": _encode_any,
+    "Additional": _encode_additional,
+    "Type": _encode_types,
+    "AnyParameter": _encode_parameter,
 }
 
 
@@ -142,10 +144,10 @@ def _writer(words: list[str]) -> _Writer:
     if words[0] == "named":
         one = _writer(words[1:])
         return lambda number, values: b"".join(
-            _entry(number, name, one(2, value)) for name, value in values.items()
+            _encode_entry(number, name, one(2, value)) for name, value in values.items()
         )
     name = words[0]
-    return _WRITERS.get(name) or (lambda number, value: _sized(number, _message(name, value)))
+    return _WRITERS.get(name) or (lambda number, value: _frame(number, _encode_message(name, value)))
 
 
 def _table(text: str) -> Mapping[str, tuple[int, _Writer]]:
@@ -156,7 +158,7 @@ def _table(text: str) -> Mapping[str, tuple[int, _Writer]]:
 _TABLES: Final = {name: _table(text) for name, text in _MESSAGES.items()}
 
 
-def _message(name: str, value: Any) -> bytes:
+def _encode_message(name: str, value: Any) -> bytes:
     table = _TABLES[name]
     if "=" in table:
         number, write = table["="]
@@ -168,7 +170,7 @@ def _message(name: str, value: Any) -> bytes:
         if row is not None:
             parts.append(row[1](row[0], each))
         elif _EXTENSION in table and key.startswith(_EXTENSION):
-            parts.append(_entry(table[_EXTENSION][0], key, _any(2, each)))
+            parts.append(_encode_entry(table[_EXTENSION][0], key, _encode_any(2, each)))
         else:
             rest[key] = each
     if rest and "*" in table:

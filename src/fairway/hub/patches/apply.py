@@ -16,7 +16,7 @@ from fairway.hub.patches import fieldset, managed_fields, merge_schema, ownershi
 from fairway.hub.patches.fieldset import EMPTY, FieldSet
 from fairway.hub.patches.jsonpatch import json_kind
 from fairway.hub.patches.managed_fields import APPLY, UPDATE, Entry, Managers
-from fairway.hub.patches.merge import copy_json, merge_values, with_containers, without
+from fairway.hub.patches.merge import copy_json, merge_values, remove_fields, with_containers
 from fairway.hub.patches.merge_schema import MergeSchema
 from fairway.hub.resource import Document
 from fairway.hub.schema import Node
@@ -115,7 +115,7 @@ def apply(
             operation=APPLY,
             api_version=api_version,
             subresource=subresource,
-            fields=fieldset.prune(ownership.fields(schema, applied), ignored),
+            fields=fieldset.prune(ownership.applied_fields(schema, applied), ignored),
         ),
         ignored=ignored,
     )
@@ -131,7 +131,7 @@ def apply(
         result, owners = _merge(request, force=True, time=time)
     managed_fields.write(result, owners)
     if manager == KUBECTL and _annotation(result):
-        result["metadata"]["annotations"][LAST_APPLIED] = _configuration(applied)
+        result["metadata"]["annotations"][LAST_APPLIED] = _last_applied_annotation(applied)
     if live is not None and ownership.json_equal(result, live):
         return live
     return result
@@ -141,18 +141,18 @@ def _check(applied: Document, schema: MergeSchema, *, api_version: str, kind: st
     metadata = applied.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
     if (applied.get("apiVersion", ""), applied.get("kind", "")) != (api_version, kind):
-        shown = _shown_kind(str(applied.get("apiVersion", "")), str(applied.get("kind", "")))
+        shown = _format_kind(str(applied.get("apiVersion", "")), str(applied.get("kind", "")))
         raise bad_request(WRONG_KIND.format(shown))
     if metadata.get("managedFields") is not None:
         raise bad_request(HAS_MANAGED_FIELDS)
     found = ownership.schema_faults(schema, applied)
     if found:
         message = str(found[0]) if len(found) == 1 else "\n  ".join(["errors:", *map(str, found)])
-        who = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {_shown_kind(api_version, kind)}"
+        who = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {_format_kind(api_version, kind)}"
         raise Refusal(code=500, reason="", message=NOT_TYPED.format(who, message))
 
 
-def _shown_kind(api_version: str, kind: str) -> str:
+def _format_kind(api_version: str, kind: str) -> str:
     group, _, version = api_version.rpartition("/")
     return f"{group}/{version}, Kind={kind}"
 
@@ -201,15 +201,15 @@ def _prune(schema: MergeSchema, result: Document, last: FieldSet, managers: Mana
     owned: FieldSet = EMPTY
     for entry in managers.values():
         owned = fieldset.union(owned, entry.fields)
-    present = with_containers(schema, ownership.fields(schema, result))
-    stripped = without(schema, result, last) or {}
+    present = with_containers(schema, ownership.applied_fields(schema, result))
+    stripped = remove_fields(schema, result, last) or {}
     kept = fieldset.union(
-        with_containers(schema, ownership.fields(schema, stripped)), with_containers(schema, owned)
+        with_containers(schema, ownership.applied_fields(schema, stripped)), with_containers(schema, owned)
     )
     # Removing an item also removes its fields without an owner; the next step restores those.
-    restored = without(schema, result, fieldset.difference(present, kept)) or {}
-    gone = fieldset.difference(present, with_containers(schema, ownership.fields(schema, restored)))
-    return without(schema, result, fieldset.intersection(gone, last)) or {}
+    restored = remove_fields(schema, result, fieldset.difference(present, kept)) or {}
+    gone = fieldset.difference(present, with_containers(schema, ownership.applied_fields(schema, restored)))
+    return remove_fields(schema, result, fieldset.intersection(gone, last)) or {}
 
 
 def _refusal(conflicts: Sequence[_Conflict]) -> Refusal:
@@ -220,7 +220,7 @@ def _refusal(conflicts: Sequence[_Conflict]) -> Refusal:
     causes = [
         {
             "reason": CONFLICT_REASON,
-            "message": CONFLICT.format(_shown_manager(conflict.entry)),
+            "message": CONFLICT.format(_format_manager(conflict.entry)),
             "field": fieldset.format_path(conflict.path),
         }
         for group in by_manager.values()
@@ -228,17 +228,17 @@ def _refusal(conflicts: Sequence[_Conflict]) -> Refusal:
     ]
     if len(conflicts) == 1:
         only = conflicts[0]
-        message = ONE_CONFLICT.format(_shown_manager(only.entry), fieldset.format_path(only.path))
+        message = ONE_CONFLICT.format(_format_manager(only.entry), fieldset.format_path(only.path))
     else:
         lines = []
         for group in by_manager.values():
-            lines.append(f"conflicts with {_shown_manager(group[0].entry)}:")
+            lines.append(f"conflicts with {_format_manager(group[0].entry)}:")
             lines += [f"- {fieldset.format_path(conflict.path)}" for conflict in group]
         message = CONFLICTS.format(len(conflicts), "\n".join(lines))
     return Refusal(code=409, reason="Conflict", message=message, details={"causes": causes})
 
 
-def _shown_manager(entry: Entry) -> str:
+def _format_manager(entry: Entry) -> str:
     shown = quote(entry.manager)
     if entry.subresource:
         shown += f" with subresource {quote(entry.subresource)}"
@@ -264,13 +264,13 @@ def _last_applied(live: Document, schema: MergeSchema, api_version: str) -> Fiel
     ):
         return EMPTY
     changes = ownership.differences(schema, last, live)
-    unchanged = ownership.fields(schema, last)
+    unchanged = ownership.applied_fields(schema, last)
     for changed in (changes.modified, changes.added, changes.removed):
         unchanged = fieldset.difference(unchanged, changed)
     return unchanged
 
 
-def _configuration(applied: Document) -> str:
+def _last_applied_annotation(applied: Document) -> str:
     """Return the last-applied annotation that kubectl's client-side apply would have written."""
     noted: Document = copy_json(applied)
     annotations = (noted.get("metadata") or {}).get("annotations")

@@ -30,7 +30,7 @@ _TEXTS: Final = ("op", "path", "from")
 _FIELDS: Final = (*_TEXTS, "value")
 
 
-def rejected() -> Refusal:
+def misfit_refusal() -> Refusal:
     """Build kube-apiserver's refusal for a patch that doesn't fit the object; it has no reason."""
     return Refusal(code=422, reason="Invalid", message=REJECTED, details={})
 
@@ -52,20 +52,20 @@ def unknown_fields(operations: Any) -> list[str]:
 def apply(document: Document, operations: Any) -> Document:
     """Return the patched document, which shares nothing with the given one. ``operations`` is the decoded,
     unchecked body. Raises Refusal."""
-    checked = _checked(operations)
+    checked = _check_operations(operations)
     if len(checked) > MAX_OPERATIONS:
         raise too_large(TOO_MANY.format(MAX_OPERATIONS, len(checked)))
     try:
         result = _Patch(copy_json(document)).run(checked)
     except _Misfit:
-        raise rejected() from None
+        raise misfit_refusal() from None
     if not isinstance(result, dict):
         shown = msgspec.json.encode(result).decode()
         raise invalid("", "", "", [invalid_value("patch", shown, NOT_AN_OBJECT)])
     return result
 
 
-def _checked(operations: Any) -> list[dict[str, Any] | None]:
+def _check_operations(operations: Any) -> list[dict[str, Any] | None]:
     if operations is None:
         return []
     if not isinstance(operations, list):
@@ -124,10 +124,10 @@ class _Patch:
         return self._document
 
     def _add(self, operation: dict[str, Any]) -> None:
-        _add(*self._place(_text(operation, "path")), copy_json(operation.get("value")))
+        _add(*self._resolve(_text(operation, "path")), copy_json(operation.get("value")))
 
     def _remove(self, operation: dict[str, Any]) -> None:
-        _remove(*self._place(_text(operation, "path")))
+        _remove(*self._resolve(_text(operation, "path")))
 
     def _replace(self, operation: dict[str, Any]) -> None:
         path, value = _text(operation, "path"), copy_json(operation.get("value"))
@@ -136,21 +136,21 @@ class _Patch:
                 raise _Misfit
             self._document = value
             return
-        holder, key = self._place(path)
+        holder, key = self._resolve(path)
         if isinstance(holder, list):
             holder[_index(key, len(holder))] = value
         else:
             holder[key] = value
 
     def _move(self, operation: dict[str, Any]) -> None:
-        holder, key = self._place(_text(operation, "from"))
+        holder, key = self._resolve(_text(operation, "from"))
         value = _get(holder, key)
         _remove(holder, key)
-        _add(*self._place(_text(operation, "path")), value)
+        _add(*self._resolve(_text(operation, "path")), value)
 
     def _copy(self, operation: dict[str, Any]) -> None:
-        value = _get(*self._place(_text(operation, "from")))
-        holder, key = self._place(_text(operation, "path"))
+        value = _get(*self._resolve(_text(operation, "from")))
+        holder, key = self._resolve(_text(operation, "path"))
         self._copied += len(msgspec.json.encode(value))
         if self._copied > MAX_COPIED:
             raise _Misfit
@@ -158,11 +158,11 @@ class _Patch:
 
     def _test(self, operation: dict[str, Any]) -> None:
         path = _text(operation, "path")
-        found = self._document if path == "" else _get(*self._place(path))
+        found = self._document if path == "" else _get(*self._resolve(path))
         if not _identical(found, operation.get("value")):
             raise _Misfit
 
-    def _place(self, path: str) -> tuple[Any, str]:
+    def _resolve(self, path: str) -> tuple[Any, str]:
         """Return the parent of a path's last element, and that element. Anything before the first slash is ignored."""
         parts = [part.replace("~1", "/").replace("~0", "~") for part in path.split("/")[1:]]
         if not parts:

@@ -36,11 +36,11 @@ def merge_values(schema: MergeSchema, live: Any, applied: Any) -> Any:
         items = live if isinstance(live, list) else []
         others = applied if isinstance(applied, list) else []
         if items or others:
-            return _merged_items(schema, items, others)
+            return _merge_items(schema, items, others)
     return copy_json(applied)
 
 
-def _merged_items(schema: MergeSchema, live: list[Any], applied: list[Any]) -> list[Any]:
+def _merge_items(schema: MergeSchema, live: list[Any], applied: list[Any]) -> list[Any]:
     """Merge lists: applied items in their order, and each live item behind the one that it followed."""
     item = schema.item or FREE
     elements = [schema.element(one) for one in live]
@@ -54,7 +54,7 @@ def _merged_items(schema: MergeSchema, live: list[Any], applied: list[Any]) -> l
     result: list[Any] = []
     done: set[str] = set()
 
-    def take(element: str) -> None:
+    def take_live(element: str) -> None:
         done.add(element)
         result.append(merge_values(item, ones.get(element, ABSENT), others[element]))
 
@@ -63,7 +63,7 @@ def _merged_items(schema: MergeSchema, live: list[Any], applied: list[Any]) -> l
         if left < len(elements) and right < len(order):
             element = elements[left]
             if element == order[right]:
-                take(element)
+                take_live(element)
                 left, right, awaited = left + 1, right + 1, next(shared, None)
                 continue
             if element in others and awaited is not None and awaited != element:
@@ -79,14 +79,14 @@ def _merged_items(schema: MergeSchema, live: list[Any], applied: list[Any]) -> l
                 left += 1
         if right < len(order):
             element = order[right]
-            take(element)
+            take_live(element)
             right += 1
             if awaited == element:
                 awaited = next(shared, None)
     return result
 
 
-def without(schema: MergeSchema, value: Any, gone: FieldSet) -> Any:
+def remove_fields(schema: MergeSchema, value: Any, gone: FieldSet) -> Any:
     """Remove the fields and items of the set; emptied values become null. Shares unchanged parts."""
     kind = kind_of(schema, value)
     if kind == "scalar":
@@ -94,7 +94,7 @@ def without(schema: MergeSchema, value: Any, gone: FieldSet) -> Any:
     if kind == "list":
         if not isinstance(value, list) or schema.whole_list:
             return None
-        return _without_items(schema, value, gone) or None
+        return _remove_items(schema, value, gone) or None
     if not isinstance(value, dict) or schema.whole_map:
         return None
     kept: dict[str, Any] = {}
@@ -103,12 +103,12 @@ def without(schema: MergeSchema, value: Any, gone: FieldSet) -> Any:
         if below is None:
             kept[name] = inner
         elif below and SELF not in below:
-            kept[name] = without(schema.child(name), inner, below)
+            kept[name] = remove_fields(schema.child(name), inner, below)
     return kept or None
 
 
 def drop_emptied(result: Any, *, live: Any, applied: Any) -> None:
-    """Remove, in place, the fields that `without` emptied: null now, with a value before, and not applied as null."""
+    """Remove, in place, fields that ``remove_fields`` emptied: null now, with a value before, not applied as null."""
     if not isinstance(result, dict) or not isinstance(live, dict):
         return
     sent = applied if isinstance(applied, dict) else {}
@@ -119,7 +119,7 @@ def drop_emptied(result: Any, *, live: Any, applied: Any) -> None:
             drop_emptied(inner, live=live.get(name), applied=sent.get(name))
 
 
-def _without_items(schema: MergeSchema, value: list[Any], gone: FieldSet) -> list[Any]:
+def _remove_items(schema: MergeSchema, value: list[Any], gone: FieldSet) -> list[Any]:
     kept: list[Any] = []
     for inner in value:
         try:
@@ -129,7 +129,7 @@ def _without_items(schema: MergeSchema, value: list[Any], gone: FieldSet) -> lis
         if below is None:
             kept.append(inner)
         elif below and SELF not in below:
-            kept.append(without(schema.item or FREE, inner, below))
+            kept.append(remove_fields(schema.item or FREE, inner, below))
     return kept
 
 
@@ -162,14 +162,14 @@ def adapt_to_schema(schema: MergeSchema, fields: FieldSet) -> FieldSet:
         child = schema.fields.get(name[2:], schema.rest) if schema.is_map else schema.item
         if child is None:
             continue
-        kept = _reconciled(child, inner)
+        kept = _adapt(child, inner)
         if kept is not inner:
             made = dict(fields) if made is None else made
             made[name] = kept
     return fields if made is None else made
 
 
-def _reconciled(schema: MergeSchema, fields: FieldSet) -> FieldSet:
+def _adapt(schema: MergeSchema, fields: FieldSet) -> FieldSet:
     if schema.is_map:
         if schema.free:
             return fields

@@ -24,10 +24,10 @@ def apply(document: Document, patch: Any) -> Document:
         raise bad_request(NO_PATCH)
     if not isinstance(patch, dict):
         raise bad_request(UNDECODABLE.format(json_kind(patch)))
-    return _merged(document, patch)
+    return _merge(document, patch)
 
 
-def _merged(document: Document, patch: Document) -> Document:
+def _merge(document: Document, patch: Document) -> Document:
     result = {name: None if name in patch else copy_json(value) for name, value in document.items()}
     for name, value in patch.items():
         if value is None:
@@ -35,17 +35,17 @@ def _merged(document: Document, patch: Document) -> Document:
             continue
         current = document.get(name)
         if not isinstance(current, dict):
-            result[name] = _without_nulls(value)
+            result[name] = _drop_nulls(value)
         elif isinstance(value, dict):
-            result[name] = _merged(current, value)
+            result[name] = _merge(current, value)
         else:
             result[name] = copy_json(value)
     return result
 
 
-def _without_nulls(value: Any) -> Any:
+def _drop_nulls(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _without_nulls(inner) for name, inner in value.items() if inner is not None}
+        return {name: _drop_nulls(inner) for name, inner in value.items() if inner is not None}
     if isinstance(value, list):
-        return [_without_nulls(inner) for inner in value]
+        return [_drop_nulls(inner) for inner in value]
     return value

@@ -129,7 +129,7 @@ def _differ_in_map(
             if inside is not None:
                 _differ_skipping(child, "f:" + name, one, other, added, modified, removed, inside)
         elif other is ABSENT:
-            removed["f:" + name] = _whole(child, one)
+            removed["f:" + name] = _all_fields(child, one)
         elif one != other or not (child.strict or json_equal(one, other)):
             _differ(child, "f:" + name, one, other, added, modified, removed)
     for name, other in right.items():
@@ -141,7 +141,7 @@ def _differ_in_map(
             if inside is not None:
                 _differ_skipping(child, "f:" + name, ABSENT, other, added, modified, removed, inside)
         else:
-            added["f:" + name] = _whole(child, other)
+            added["f:" + name] = _all_fields(child, other)
 
 
 def _differ_skipping(
@@ -220,15 +220,15 @@ def _differ_in_list(
         elif len(ones) > 1:
             removed[element] = LEAF
             if others:
-                added[element] = _whole(item, others[0])
+                added[element] = _all_fields(item, others[0])
         elif len(others) > 1:
             added[element] = LEAF
             if ones:
-                removed[element] = _whole(item, ones[0])
+                removed[element] = _all_fields(item, ones[0])
         elif not others:
-            removed[element] = _whole(item, ones[0])
+            removed[element] = _all_fields(item, ones[0])
         elif not ones:
-            added[element] = _whole(item, others[0])
+            added[element] = _all_fields(item, others[0])
         elif ones[0] != others[0] or not (item.strict or json_equal(ones[0], others[0])):
             _differ(item, element, ones[0], others[0], added, modified, removed)
 
@@ -244,7 +244,7 @@ def _by_element(schema: MergeSchema, items: list[Any]) -> dict[str, list[Any]]:
     return found
 
 
-def _whole(schema: MergeSchema, value: Any) -> FieldSet:
+def _all_fields(schema: MergeSchema, value: Any) -> FieldSet:
     """Return the set of an added or removed value: each of its places, itself included."""
     checkpoint()
     if isinstance(value, dict):
@@ -253,25 +253,25 @@ def _whole(schema: MergeSchema, value: Any) -> FieldSet:
         fields, rest = schema.fields, schema.rest or FREE
         made: FieldSet = {SELF: LEAF}
         for name, inner in value.items():
-            made["f:" + name] = _whole(fields.get(name, rest), inner)
+            made["f:" + name] = _all_fields(fields.get(name, rest), inner)
         return made
     if isinstance(value, list) and value and schema.is_list and not schema.whole_list:
         item = schema.item or FREE
         made = {SELF: LEAF}
         for element, items in _by_element(schema, value).items():
-            made[element] = _whole(item, items[0]) if len(items) == 1 else LEAF
+            made[element] = _all_fields(item, items[0]) if len(items) == 1 else LEAF
         return made
     return LEAF
 
 
-def fields(schema: MergeSchema, value: Mapping[str, Any]) -> FieldSet:
+def applied_fields(schema: MergeSchema, value: Mapping[str, Any]) -> FieldSet:
     """Return the paths that an applied object owns: leaves, items, and undeclared fields."""
     made: FieldSet = {}
     named, rest = schema.fields, schema.rest or FREE
     for name, inner in value.items():
         checkpoint()
         child = named.get(name)
-        itself, below = _claimed(child or rest, inner)
+        itself, below = _owned_fields(child or rest, inner)
         if itself or child is None or inner is None or inner == {}:
             made["f:" + name] = {SELF: LEAF, **below} if below else LEAF
         elif below:
@@ -279,19 +279,19 @@ def fields(schema: MergeSchema, value: Mapping[str, Any]) -> FieldSet:
     return made
 
 
-def _claimed(schema: MergeSchema, value: Any) -> tuple[bool, FieldSet]:
+def _owned_fields(schema: MergeSchema, value: Any) -> tuple[bool, FieldSet]:
     """Return whether the place itself is owned, and the paths below it."""
     kind = kind_of(schema, value)
     if kind is _SCALAR or (schema.whole_map if kind is _MAP else schema.whole_list):
         return True, LEAF
     if isinstance(value, dict):
-        return False, fields(schema, value)
+        return False, applied_fields(schema, value)
     if not isinstance(value, list):
         return False, LEAF
     made: FieldSet = {}
     item = schema.item or FREE
     for element, items in _by_element(schema, value).items():
-        below = _claimed(item, items[0])[1] if len(items) == 1 else LEAF
+        below = _owned_fields(item, items[0])[1] if len(items) == 1 else LEAF
         made[element] = {SELF: LEAF, **below} if below else LEAF
     return False, made
 

@@ -8,7 +8,7 @@ from collections import deque
 from typing import Any, Final
 
 from fairway.hub.go_format import format_plain, type_name
-from fairway.hub.patches.jsonpatch import json_kind, rejected
+from fairway.hub.patches.jsonpatch import json_kind, misfit_refusal
 from fairway.hub.patches.merge import copy_json
 from fairway.hub.resource import Document
 from fairway.hub.schema import OBJECT, Node
@@ -37,7 +37,7 @@ NOT_A_STRUCT: Final = "merging an object in json but data type is not struct, in
 NO_FIELD: Final = "unable to find api field in struct {0} for the json field {1}"
 
 
-def _failed(message: str) -> Refusal:
+def _patch_refusal(message: str) -> Refusal:
     """kube-apiserver answers most faults of a patch with a 500 without a reason."""
     return Refusal(code=500, reason="", message=message)
 
@@ -49,13 +49,13 @@ def apply(document: Document, patch: Any, node: Node) -> Document:
         patch = {}
     if not isinstance(patch, dict):
         raise bad_request(UNDECODABLE.format(json_kind(patch)))
-    return _merged(copy_json(document), copy_json(patch), node)
+    return _merge(copy_json(document), copy_json(patch), node)
 
 
-def _merged(original: Document, patch: Document, node: Node | None) -> Document:
+def _merge(original: Document, patch: Document, node: Node | None) -> Document:
     """Merge two maps. Both are copies and may be modified."""
     if DIRECTIVE in patch:
-        return _replaced(patch)
+        return _replace(patch)
     _retain_keys(original, patch)
     _set_orders(original, patch, node)
     for key in sorted(
@@ -63,7 +63,7 @@ def _merged(original: Document, patch: Document, node: Node | None) -> Document:
     ):  # the patch may add again what it deletes
         value, name, deletes = patch[key], key, key.startswith(DELETE_FROM)
         if deletes:
-            name = _listed(key, DELETE_FROM, BAD_DELETE_FROM)
+            name = _directive_list(key, DELETE_FROM, BAD_DELETE_FROM)
         if value is None:
             original.pop(name, None)
             continue
@@ -73,12 +73,12 @@ def _merged(original: Document, patch: Document, node: Node | None) -> Document:
             if child is not None and REPLACE in child.strategies:
                 original[name] = value
             else:
-                original[name] = _merged(current, value, child)
+                original[name] = _merge(current, value, child)
         elif isinstance(current, list) and isinstance(value, list):
-            original[name] = _merged_list(current, value, _child(node, name), deletes=deletes)
+            original[name] = _merge_list(current, value, _child(node, name), deletes=deletes)
         elif not deletes:
             _discard_nulls(value)
-            kept, keep = _without_directives(value)
+            kept, keep = _drop_directives(value)
             if keep:
                 original[name] = kept
             else:
@@ -86,7 +86,7 @@ def _merged(original: Document, patch: Document, node: Node | None) -> Document:
     return original
 
 
-def _replaced(patch: Document) -> Document:
+def _replace(patch: Document) -> Document:
     directive = patch[DIRECTIVE]
     if directive == REPLACE:
         del patch[DIRECTIVE]
@@ -101,7 +101,7 @@ def _unknown_directive(directive: Any, patch: Document) -> Refusal:
         shown = directive
     else:
         shown = f"%!s({type_name(directive)}={format_plain(directive)})" if directive is not None else NO_TYPE
-    return _failed(UNKNOWN_DIRECTIVE.format(shown, format_plain(patch)))
+    return _patch_refusal(UNKNOWN_DIRECTIVE.format(shown, format_plain(patch)))
 
 
 def _child(node: Node | None, name: str) -> Node | None:
@@ -110,13 +110,13 @@ def _child(node: Node | None, name: str) -> Node | None:
     child = node.properties.get(name)
     if child is None:
         if node.type != OBJECT or node.additional is not None:
-            raise _failed(NOT_A_STRUCT.format("map" if node.type == OBJECT else node.type))
+            raise _patch_refusal(NOT_A_STRUCT.format("map" if node.type == OBJECT else node.type))
         if node.properties:
-            raise _failed(NO_FIELD.format(node.name.rpartition(".")[2], f'"{name}"'))
+            raise _patch_refusal(NO_FIELD.format(node.name.rpartition(".")[2], f'"{name}"'))
     return child
 
 
-def _listed(key: str, prefix: str, fault: str) -> str:
+def _directive_list(key: str, prefix: str, fault: str) -> str:
     """Return the list that a list directive refers to."""
     before, slash, name = key.partition("/")
     if before != prefix or not slash:
@@ -143,7 +143,7 @@ def _set_orders(original: Document, patch: Document, node: Node | None) -> None:
     """Merge the lists whose order the patch sets, and remove them from the patch."""
     for key in [key for key in patch if key.startswith(SET_ORDER)]:
         order = _as_list(patch.pop(key))
-        name = _listed(key, SET_ORDER, BAD_SET_ORDER)
+        name = _directive_list(key, SET_ORDER, BAD_SET_ORDER)
         current, changes = original.get(name), patch.get(name)
         current = _as_list(current) if name in original else None
         changes = _as_list(changes) if name in patch else None
@@ -151,15 +151,15 @@ def _set_orders(original: Document, patch: Document, node: Node | None) -> None:
         merge_key = child.merge_key if child is not None else ""
         _check_order(changes or [], order, merge_key)
         if current is not None and changes is not None:
-            merged = _merged_list(current, changes, child, deletes=False)
+            merged = _merge_list(current, changes, child, deletes=False)
         elif changes is not None:
-            merged = _without_directives(changes)[0]
+            merged = _drop_directives(changes)[0]
         elif current is not None:
             merged = current
         else:
             continue
         _item_type(current or [], changes or [])
-        original[name] = _ordered(merged, order, current or [], merge_key)
+        original[name] = _reorder(merged, order, current or [], merge_key)
         patch.pop(name, None)
 
 
@@ -171,7 +171,7 @@ def _as_list(value: Any) -> list[Any]:
 
 def _wrong_type(expected: Any, value: Any) -> Refusal:
     shown = NO_TYPE if value is None else type_name(value)
-    return _failed(WRONG_TYPE.format(type_name(expected), shown))
+    return _patch_refusal(WRONG_TYPE.format(type_name(expected), shown))
 
 
 def _check_order(changes: list[Any], order: list[Any], merge_key: str) -> None:
@@ -188,7 +188,7 @@ def _check_order(changes: list[Any], order: list[Any], merge_key: str) -> None:
         if _key(item, merge_key) == _key(wanted, merge_key):
             item = next(items, None)
     if item is not None:
-        raise _failed(WRONG_ORDER.format(format_plain(changes), format_plain(order)))
+        raise _patch_refusal(WRONG_ORDER.format(format_plain(changes), format_plain(order)))
 
 
 def _deletes(item: Any) -> bool:
@@ -206,7 +206,7 @@ def _key(item: Any, merge_key: str) -> Any:
     if not isinstance(item, dict):
         raise _wrong_type({}, item)
     if merge_key not in item or isinstance(item[merge_key], dict | list):
-        raise _failed(NO_MERGE_KEY.format(format_plain(item), merge_key))
+        raise _patch_refusal(NO_MERGE_KEY.format(format_plain(item), merge_key))
     return type(item[merge_key]), item[merge_key]
 
 
@@ -217,16 +217,16 @@ def _item_type(*lists: list[Any]) -> type:
         for item in items:
             if found is None:
                 if isinstance(item, list):
-                    raise rejected()
+                    raise misfit_refusal()
                 found = type(item)
             elif type(item) is not found:
-                raise _failed(MIXED_LIST.format(format_plain(list(lists))))
+                raise _patch_refusal(MIXED_LIST.format(format_plain(list(lists))))
     if found is None:
-        raise _failed(EMPTY_LISTS)
+        raise _patch_refusal(EMPTY_LISTS)
     return found
 
 
-def _merged_list(current: list[Any], patch: list[Any], node: Node | None, *, deletes: bool) -> list[Any]:
+def _merge_list(current: list[Any], patch: list[Any], node: Node | None, *, deletes: bool) -> list[Any]:
     if not deletes and (node is None or MERGE not in node.strategies):
         return patch
     if not current and not patch:
@@ -236,11 +236,11 @@ def _merged_list(current: list[Any], patch: list[Any], node: Node | None, *, del
             gone = {_key(item, "") for item in patch}
             return [item for item in current if _key(item, "") not in gone]
         distinct = {_key(item, ""): item for item in [*current, *patch]}
-        return _ordered(list(distinct.values()), patch, current, "")
+        return _reorder(list(distinct.values()), patch, current, "")
     merge_key = node.merge_key if node is not None else ""
     if not merge_key:
-        raise _failed(NO_KEY_DECLARED.format("struct"))
-    current, patch = _directed(current, patch, merge_key)
+        raise _patch_refusal(NO_KEY_DECLARED.format("struct"))
+    current, patch = _apply_directives(current, patch, merge_key)
     merged = list(current)
     places = {}
     for place, item in reversed(list(enumerate(merged))):
@@ -249,14 +249,14 @@ def _merged_list(current: list[Any], patch: list[Any], node: Node | None, *, del
     for item in patch:
         key = _key(item, merge_key)
         if key in places:
-            merged[places[key]] = _merged(merged[places[key]], item, node.items if node is not None else None)
+            merged[places[key]] = _merge(merged[places[key]], item, node.items if node is not None else None)
         else:
             places[key] = len(merged)
             merged.append(item)
-    return _ordered(merged, patch, current, merge_key)
+    return _reorder(merged, patch, current, merge_key)
 
 
-def _directed(current: list[Any], patch: list[Any], merge_key: str) -> tuple[list[Any], list[Any]]:
+def _apply_directives(current: list[Any], patch: list[Any], merge_key: str) -> tuple[list[Any], list[Any]]:
     """Return both lists after the directive items were processed."""
     plain_items = []
     replaced = False
@@ -270,7 +270,7 @@ def _directed(current: list[Any], patch: list[Any], merge_key: str) -> tuple[lis
             case "replace":
                 replaced = True
             case "merge":
-                raise _failed(MERGE_DIRECTIVE)
+                raise _patch_refusal(MERGE_DIRECTIVE)
             case other:
                 raise _unknown_directive(other, item)
     if replaced:
@@ -278,7 +278,7 @@ def _directed(current: list[Any], patch: list[Any], merge_key: str) -> tuple[lis
     return [one for one in current if merge_key not in one or _key(one, merge_key) not in gone], plain_items
 
 
-def _ordered(merged: list[Any], order: list[Any], live: list[Any], merge_key: str) -> list[Any]:
+def _reorder(merged: list[Any], order: list[Any], live: list[Any], merge_key: str) -> list[Any]:
     """Return the items of ``order`` in that order; the others in live order, each before the first of those that
     follows it in the live list."""
     ranks: dict[Any, int] = {}
@@ -309,13 +309,13 @@ def _discard_nulls(value: Any) -> None:
             _discard_nulls(inner)
 
 
-def _without_directives(value: Any) -> tuple[Any, bool]:
+def _drop_directives(value: Any) -> tuple[Any, bool]:
     """Return the value to write and whether to write it; directives are not written."""
     if isinstance(value, dict):
         if DIRECTIVE in value:
             return None, False
-        kept = {name: _without_directives(inner) for name, inner in value.items()}
+        kept = {name: _drop_directives(inner) for name, inner in value.items()}
         return {name: inner for name, (inner, keep) in kept.items() if keep}, True
     if isinstance(value, list):
-        return [inner for inner, keep in map(_without_directives, value) if keep], True
+        return [inner for inner, keep in map(_drop_directives, value) if keep], True
     return value, True

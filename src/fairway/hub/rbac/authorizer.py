@@ -20,9 +20,9 @@ from fairway.hub.rbac.roles import (
     Role,
     Rule,
     aggregated_rules,
-    listed,
-    missing,
-    permissions,
+    count_permissions,
+    format_list,
+    missing_rules,
     rules_of,
 )
 from fairway.hub.resource import Document
@@ -72,7 +72,7 @@ _ALLOWED: Final = Decision(allowed=True)
 
 def refusal(user: User, attributes: Attributes, reason: str = "") -> status.Refusal:
     """Build the 403 with Kubernetes' message."""
-    message = _denied(user, attributes)
+    message = _denial_message(user, attributes)
     for char, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
         message = message.replace(char, entity)
     return status.forbidden(
@@ -80,7 +80,7 @@ def refusal(user: User, attributes: Attributes, reason: str = "") -> status.Refu
     )
 
 
-def _denied(user: User, asked: Attributes) -> str:
+def _denial_message(user: User, asked: Attributes) -> str:
     who = f"User {quote(user.name)} cannot {asked.verb}"
     if asked.path is not None:
         return f"{who} path {quote(asked.path)}"
@@ -105,7 +105,7 @@ class _Binding:
         subjects = tuple(_subjects(document.get("subjects") or (), namespace))
         return cls(meta["name"], namespace, ref.get("kind", ""), ref.get("name", ""), subjects)
 
-    def described(self, subject: str) -> str:
+    def describe(self, subject: str) -> str:
         of = f"of {self.role_kind} {quote(self.role)} to {subject}"
         if not self.namespace:
             return f"RBAC: allowed by ClusterRoleBinding {quote(self.name)} {of}"
@@ -214,7 +214,7 @@ class Authorizer:
     def decide(self, user: User, attributes: Attributes) -> Decision:
         if MASTERS in user.groups:
             return _ALLOWED
-        grants = self._granted(user, attributes.namespace)
+        grants = self._cached_grants(user, attributes.namespace)
         reason = grants.reason(attributes)
         if reason is not None:
             return Decision(allowed=True, reason=reason)
@@ -228,7 +228,7 @@ class Authorizer:
 
     def rules_for(self, user: User, namespace: str) -> tuple[list[Rule], str]:
         """Return all rules of a user in a namespace, and the errors met."""
-        grants = self._granted(user, namespace)
+        grants = self._cached_grants(user, namespace)
         return [rule for rule, _ in grants.rules], _join_faults(grants.faults)
 
     def admit(
@@ -249,7 +249,7 @@ class Authorizer:
                 self._check_escalation(user, resource, name, namespace, rules_of(document))
                 if _aggregates(document) or (old is not None and _aggregates(old)):
                     held, _ = self.rules_for(user, namespace)
-                    if missing(held, EVERYTHING):
+                    if missing_rules(held, EVERYTHING):
                         raise status.forbidden(GROUP, resource, name, AGGREGATION_NEEDS_ALL)
             case "rolebindings" | "clusterrolebindings":
                 ref = document.get("roleRef") or {}
@@ -272,17 +272,17 @@ class Authorizer:
     def _check_escalation(
         self, user: User, resource: str, name: str, namespace: str, wanted: tuple[Rule, ...]
     ) -> None:
-        if permissions(wanted) > MAX_PERMISSIONS:
+        if count_permissions(wanted) > MAX_PERMISSIONS:
             detail = TOO_MANY_PERMISSIONS.format(most=MAX_PERMISSIONS)
             raise status.forbidden(GROUP, resource, name, detail)
         held, faults = self.rules_for(user, namespace)
-        if lacking := missing(held, wanted):
+        if lacking := missing_rules(held, wanted):
             lines = "\n".join(sorted({rule.format() for rule in lacking}))
-            message = ESCALATION.format(user=quote(user.name), groups=listed(user.groups), missing=lines)
+            message = ESCALATION.format(user=quote(user.name), groups=format_list(user.groups), missing=lines)
             more = f"; resolution errors: [{faults}]" if faults else ""
             raise status.forbidden(GROUP, resource, name, message + more)
 
-    def _granted(self, user: User, namespace: str) -> _Grants:
+    def _cached_grants(self, user: User, namespace: str) -> _Grants:
         self._refresh()
         key = (user.name, user.groups, namespace)
         grants = self._grants.get(key)
@@ -303,9 +303,9 @@ class Authorizer:
             for binding, subject in index.bindings_for(keys) if index is not None else ():
                 found = self._rules_of_role(binding.role_kind, binding.role, place)
                 if found is None:
-                    faults.append(_no_role(binding.role_kind, binding.role))
+                    faults.append(_missing_role(binding.role_kind, binding.role))
                     continue
-                reason = binding.described(subject)
+                reason = binding.describe(subject)
                 rules.extend((rule, reason) for rule in found)
         return _Grants(rules, faults)
 
@@ -322,19 +322,21 @@ class Authorizer:
         return self._aggregated[name]
 
     def _refresh(self) -> None:
-        touched = self._objects.touched
+        last_revision = self._objects.last_revision
         for resource, seen in self._seen.items():
-            if (newest := touched(resource)) != seen:
-                self._read(resource, seen)
+            if (newest := last_revision(resource)) != seen:
+                self._update_index(resource, seen)
                 self._seen[resource] = newest
                 self._grants.clear()
                 self._aggregated.clear()
 
-    def _read(self, resource: str, seen: int) -> None:
-        changed = self._objects.changed(resource, seen) if seen >= 0 else None
+    def _update_index(self, resource: str, seen: int) -> None:
+        changed = self._objects.changed_since(resource, seen) if seen >= 0 else None
         if changed is not None:
             for namespace, name in changed:
-                self._put(resource, namespace, name, self._objects.document(resource, namespace, name))
+                self._index_document(
+                    resource, namespace, name, self._objects.document(resource, namespace, name)
+                )
             return
         if resource == CLUSTER_ROLES:
             self._cluster_roles.clear()
@@ -346,9 +348,9 @@ class Authorizer:
                 del self._bindings[place]
         for document in self._objects.documents(resource):
             meta = document["metadata"]
-            self._put(resource, meta.get("namespace", ""), meta["name"], document)
+            self._index_document(resource, meta.get("namespace", ""), meta["name"], document)
 
-    def _put(self, resource: str, namespace: str, name: str, document: Document | None) -> None:
+    def _index_document(self, resource: str, namespace: str, name: str, document: Document | None) -> None:
         if resource == CLUSTER_ROLES:
             if document is None:
                 self._cluster_roles.pop(name, None)
@@ -384,14 +386,14 @@ def _without_gc_fields(document: Document) -> Document:
 _GC_FIELDS: Final = frozenset({"ownerReferences", "finalizers", "managedFields", "selfLink"})
 
 
-def _no_role(kind: str, name: str) -> str:
+def _missing_role(kind: str, name: str) -> str:
     if kind not in ("Role", "ClusterRole"):
         return f"unsupported role reference kind: {quote(kind)}"
     return f"{kind.lower()}.{GROUP} {quote(name)} not found"
 
 
 def _unsupported(kind: str) -> status.Refusal:
-    return status.Refusal(code=500, reason="", message=_no_role(kind, ""))
+    return status.Refusal(code=500, reason="", message=_missing_role(kind, ""))
 
 
 def _join_faults(faults: Iterable[str]) -> str:

@@ -6,7 +6,7 @@ from importlib import resources
 from typing import Any, Final
 
 from fairway.hub.rbac import authorizer
-from fairway.hub.rbac.roles import GROUP, Rule, missing, rules_of
+from fairway.hub.rbac.roles import GROUP, Rule, missing_rules, rules_of
 from fairway.hub.resource import Document
 
 CONTROLLERS: Final = "fairway:controllers"
@@ -52,7 +52,7 @@ def reconcile(stored: Document, wanted: Document) -> Document | None:
     if annotations.get(AUTO_UPDATE, "true") == "false" or stored.get("roleRef") != wanted.get("roleRef"):
         return None
     added: Document = {}
-    if lacking := missing(rules_of(stored), rules_of(wanted)):
+    if lacking := missing_rules(rules_of(stored), rules_of(wanted)):
         added["rules"] = [*(stored.get("rules") or ()), *(rule.document() for rule in lacking)]
     had = stored.get("subjects") or []
     if new := [each for each in wanted.get("subjects") or () if each not in had]:

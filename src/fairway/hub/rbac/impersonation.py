@@ -53,8 +53,8 @@ def requested_user(headers: Iterable[tuple[str, str]]) -> User | None:
     if not name:
         if uid or listed or extra:
             raise status.bad_request(
-                f'requested &user.DefaultInfo{{Name:"", UID:{quote(uid)}, Groups:{_slice(listed)}, '
-                f"Extra:{_map(extra)}}} without impersonating a user name"
+                f'requested &user.DefaultInfo{{Name:"", UID:{quote(uid)}, Groups:{_format_slice(listed)}, '
+                f"Extra:{_format_map(extra)}}} without impersonating a user name"
             )
         return None
     return User(name=name, uid=uid, groups=tuple(listed), extra={key: tuple(v) for key, v in extra.items()})
@@ -99,7 +99,7 @@ class Impersonation:
             if fault:
                 raise refusal(user, asked, fault)
             self._authorizer.authorize(user, asked)
-        return _complete(mode, named)
+        return _add_implied_groups(mode, named)
 
 
 def _applies(mode: str, named: User, user: User) -> bool:
@@ -162,7 +162,7 @@ def _parts(mode: str, named: User) -> Iterator[tuple[Attributes, str]]:
             yield msgspec.structs.replace(extras, subresource=key, name=value), ""
 
 
-def _complete(mode: str, named: User) -> User:
+def _add_implied_groups(mode: str, named: User) -> User:
     """Add the groups that every such user has."""
     listed = named.groups
     account = account_of(named.name)
@@ -176,12 +176,12 @@ def _complete(mode: str, named: User) -> User:
     return User(name=named.name, uid=named.uid, groups=listed, extra=named.extra)
 
 
-def _slice(texts: list[str]) -> str:
+def _format_slice(texts: list[str]) -> str:
     return f"[]string{{{', '.join(map(quote, texts))}}}" if texts else "[]string(nil)"
 
 
-def _map(extra: Mapping[str, list[str]]) -> str:
+def _format_map(extra: Mapping[str, list[str]]) -> str:
     if not extra:
         return "map[string][]string(nil)"
-    inner = ", ".join(f"{quote(key)}:{_slice(extra[key])}" for key in sorted(extra))
+    inner = ", ".join(f"{quote(key)}:{_format_slice(extra[key])}" for key in sorted(extra))
     return f"map[string][]string{{{inner}}}"

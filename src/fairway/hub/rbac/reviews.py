@@ -44,9 +44,9 @@ def token_review(document: Document, *, authenticator: Authenticator) -> Documen
         message = str(fault)
         # kube-apiserver tries its own loopback token first, which never matches.
         message = message if message == INVALID else f"[{INVALID}, {message}]"
-        return _answer(document, "TokenReview", AUTHENTICATION, {"user": {}, "error": message})
+        return _with_status(document, "TokenReview", AUTHENTICATION, {"user": {}, "error": message})
     found = {"authenticated": True, "user": user_info(verified.user), "audiences": list(verified.audiences)}
-    return _answer(document, "TokenReview", AUTHENTICATION, found)
+    return _with_status(document, "TokenReview", AUTHENTICATION, found)
 
 
 def self_subject_review(*, user: User, now: datetime) -> Document:
@@ -61,7 +61,7 @@ def self_subject_review(*, user: User, now: datetime) -> Document:
 def subject_access_review(document: Document, *, authorizer: Authorizer) -> Document:
     spec = document.get("spec") or {}
     _check([*_spec_causes(spec, named=True), *_metadata_causes(document, allowed=())])
-    return _reviewed(document, "SubjectAccessReview", authorizer, _subject(spec))
+    return _review(document, "SubjectAccessReview", authorizer, _subject(spec))
 
 
 def local_subject_access_review(
@@ -83,13 +83,13 @@ def local_subject_access_review(
     if path is not None:
         causes.append(status.invalid_value("spec.nonResourceAttributes", _path_value(path), NO_PATHS))
     _check(causes)
-    return _reviewed(document, "LocalSubjectAccessReview", authorizer, _subject(spec))
+    return _review(document, "LocalSubjectAccessReview", authorizer, _subject(spec))
 
 
 def self_subject_access_review(document: Document, *, user: User, authorizer: Authorizer) -> Document:
     spec = document.get("spec") or {}
     _check([*_spec_causes(spec, named=False), *_metadata_causes(document, allowed=())])
-    return _reviewed(document, "SelfSubjectAccessReview", authorizer, user)
+    return _review(document, "SelfSubjectAccessReview", authorizer, user)
 
 
 def self_subject_rules_review(document: Document, *, user: User, authorizer: Authorizer) -> Document:
@@ -99,8 +99,10 @@ def self_subject_rules_review(document: Document, *, user: User, authorizer: Aut
     rules, fault = authorizer.rules_for(user, namespace)
     written = [rule.document() for rule in rules]
     found: Document = {
-        "resourceRules": [_picked(each, _RESOURCE_RULE) for each in written if "resources" in each],
-        "nonResourceRules": [_picked(each, _PATH_RULE) for each in written if "nonResourceURLs" in each],
+        "resourceRules": [_select_fields(each, _RESOURCE_RULE) for each in written if "resources" in each],
+        "nonResourceRules": [
+            _select_fields(each, _PATH_RULE) for each in written if "nonResourceURLs" in each
+        ],
         "incomplete": False,
     }
     if fault:
@@ -118,7 +120,7 @@ _RESOURCE_RULE: Final = ("verbs", "apiGroups", "resources", "resourceNames")
 _PATH_RULE: Final = ("verbs", "nonResourceURLs")
 
 
-def _picked(rule: Document, keys: tuple[str, ...]) -> Document:
+def _select_fields(rule: Document, keys: tuple[str, ...]) -> Document:
     return {key: rule[key] for key in keys if key in rule}
 
 
@@ -143,13 +145,13 @@ def _subject(spec: Document) -> User:
     )
 
 
-def _reviewed(document: Document, kind: str, authorizer: Authorizer, user: User) -> Document:
+def _review(document: Document, kind: str, authorizer: Authorizer, user: User) -> Document:
     spec = document.get("spec") or {}
     decision = authorizer.decide(user, _attributes(spec))
     found: Document = {"allowed": decision.allowed}
     if decision.reason:
         found["reason"] = decision.reason
-    return _answer(document, kind, AUTHORIZATION, found)
+    return _with_status(document, kind, AUTHORIZATION, found)
 
 
 def _attributes(spec: Document) -> Attributes:
@@ -161,7 +163,7 @@ def _attributes(spec: Document) -> Attributes:
     return Attributes(**{name: asked.get(name) or "" for name in names})
 
 
-def _answer(document: Document, kind: str, group: str, found: Document) -> Document:
+def _with_status(document: Document, kind: str, group: str, found: Document) -> Document:
     return {
         "kind": kind,
         "apiVersion": f"{group}/v1",

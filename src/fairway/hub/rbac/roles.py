@@ -90,7 +90,7 @@ class Rule(Struct, frozen=True):
             ("ResourceNames", self.names),
             ("Verbs", self.verbs),
         )
-        return "{" + ", ".join(f"{label}:{listed(values)}" for label, values in parts if values) + "}"
+        return "{" + ", ".join(f"{label}:{format_list(values)}" for label, values in parts if values) + "}"
 
     def document(self) -> Document:
         written = {
@@ -110,7 +110,7 @@ def _url_matches(url: str, path: str) -> bool:
     return url == path or (url.endswith(ALL) and path.startswith(url.rstrip(ALL)))
 
 
-def listed(texts: Iterable[str]) -> str:
+def format_list(texts: Iterable[str]) -> str:
     return f"[{' '.join(map(quote, texts))}]"
 
 
@@ -118,7 +118,7 @@ def rules_of(document: Document) -> tuple[Rule, ...]:
     return tuple(map(Rule.of, document.get("rules") or ()))
 
 
-def missing(held: Iterable[Rule], wanted: Iterable[Rule]) -> list[Rule]:
+def missing_rules(held: Iterable[Rule], wanted: Iterable[Rule]) -> list[Rule]:
     """Return the single rules of ``wanted`` that no held rule covers, with the verbs of a resource combined."""
     owned = tuple(held)
     together: dict[Rule, list[str]] = {}
@@ -130,7 +130,7 @@ def missing(held: Iterable[Rule], wanted: Iterable[Rule]) -> list[Rule]:
     return [key if key.urls else msgspec.structs.replace(key, verbs=tuple(v)) for key, v in together.items()]
 
 
-def permissions(rules: Iterable[Rule]) -> int:
+def count_permissions(rules: Iterable[Rule]) -> int:
     """Return the number of single permissions in the rules."""
     return sum(
         len(r.groups) * len(r.resources) * len(r.verbs) * max(1, len(r.names)) + len(r.urls) * len(r.verbs)
@@ -140,7 +140,7 @@ def permissions(rules: Iterable[Rule]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A role as the authorizer caches it. ``gathers`` is None unless it is aggregated."""
+    """A role as the authorizer caches it. ``selectors`` is None unless it is aggregated."""
 
     rules: tuple[Rule, ...]
     labels: Mapping[str, str]

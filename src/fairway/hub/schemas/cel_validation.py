@@ -188,9 +188,9 @@ class _Run:
                     variables[OLD_SELF] = before
                     if rule.optional_old:
                         variables[OLD_SELF] = NONE if old is None else Optional(before)
-                self._judge(scope, rule, variables, value, path, pair)
+                self._evaluate_rule(scope, rule, variables, value, path, pair)
 
-    def _judge(
+    def _evaluate_rule(
         self,
         scope: _Scope,
         rule: Rule,

@@ -100,15 +100,15 @@ def _duration(value: Any) -> Any:
     return value if nanos is None else Duration(nanos)
 
 
-def _moment(value: Any) -> Any:
-    return _parsed(value, value.upper()) if isinstance(value, str) else value
+def _time(value: Any) -> Any:
+    return _parse(value, value.upper()) if isinstance(value, str) else value
 
 
 def _date(value: Any) -> Any:
-    return _parsed(value, f"{value}T00:00:00Z") if isinstance(value, str) else value
+    return _parse(value, f"{value}T00:00:00Z") if isinstance(value, str) else value
 
 
-def _parsed(value: str, text: str) -> Any:
+def _parse(value: str, text: str) -> Any:
     try:
         return parse_timestamp(text) or parse_timestamp(f"{text}Z") or value
     except Failure:
@@ -124,4 +124,4 @@ def _bytes(value: Any) -> Any:
         return value
 
 
-_TEXTS = {"duration": _duration, "date": _date, "date-time": _moment, "byte": _bytes}
+_TEXTS = {"duration": _duration, "date": _date, "date-time": _time, "byte": _bytes}

@@ -69,13 +69,13 @@ class Constraints:
     def check(self, node: Node) -> Check:
         key = id(node)
         if key in self._checks:
-            return self._checks[key] or self._later(key)
+            return self._checks[key] or self._deferred(key)
         self._checks[key] = None
         self._nodes.append(node)
         check = self._checks[key] = self._compile(node)
         return check
 
-    def _later(self, key: int) -> Check:
+    def _deferred(self, key: int) -> Check:
         def check(value: Any, path: str, faults: list[Cause], old: Any) -> int:
             known = self._checks[key]
             assert known is not None
@@ -101,17 +101,17 @@ class Constraints:
             list: items,
             dict: fields,
         }
-        whole = _whole(types, form, nullable=node.nullable, junctors=junctors, by_kind=by_kind, enum=enum)
+        whole = _combine(types, form, nullable=node.nullable, junctors=junctors, by_kind=by_kind, enum=enum)
         if only in _QUICK and junctors is None:
             kind = _QUICK[only]
             weight = _WEIGHTS[kind] + 2 - _OWN.get(kind, 0)
             check = _both(by_kind.get(kind), enum)
-            return _quick({kind: (weight if check else _WEIGHTS[kind] + 2, check)}, whole)
+            return _fast_path({kind: (weight if check else _WEIGHTS[kind] + 2, check)}, whole)
         if only == INTEGER and junctors is None and enum is None and not _BOUNDS & raw.keys():
-            return _quick_integer(form, whole)
+            return _fast_integer(form, whole)
         if node.int_or_string and raw.get("anyOf") == _INT_OR_STRING and not _FURTHER & raw.keys():
             # The weights include that of the matching alternative.
-            return _quick({int: (16, None), str: (14, text)}, whole)
+            return _fast_path({int: (16, None), str: (14, text)}, whole)
         return whole
 
     # --- lists and objects ---------------------------------------------------------------------------------------
@@ -275,7 +275,7 @@ def _all(checks: Sequence[Check], value: Any, path: str, faults: list[Cause]) ->
     return weight
 
 
-def _whole(
+def _combine(
     types: tuple[str, ...],
     form: str,
     *,
@@ -320,7 +320,7 @@ def _whole(
 # Shortcuts for the common cases, with the same results.
 
 
-def _quick(usual: Mapping[type, tuple[int, Check | None]], otherwise: Check) -> Check:
+def _fast_path(usual: Mapping[type, tuple[int, Check | None]], otherwise: Check) -> Check:
     def run(value: Any, path: str, faults: list[Cause], old: Any) -> int:
         found = usual.get(type(value))
         if found is None:
@@ -331,7 +331,7 @@ def _quick(usual: Mapping[type, tuple[int, Check | None]], otherwise: Check) -> 
     return run
 
 
-def _quick_integer(form: str, otherwise: Check) -> Check:
+def _fast_integer(form: str, otherwise: Check) -> Check:
     low, high = INTEGER_RANGES[form or "int64"]
     weight = _WEIGHTS[int] + 2
 

@@ -39,11 +39,11 @@ def resolve(path: str, node: Node, *, brackets: bool = True) -> tuple[str, Node]
     tokens = iter(_TOKEN.findall(path))
     for token in tokens:
         if token == ".":
-            name = _next(tokens)
+            name = _take_token(tokens)
         elif token == "[":
             if not brackets:
                 raise PathError(NO_BRACKETS)
-            name = _unquoted(_next(tokens))
+            name = _unquote(_take_token(tokens))
         else:
             raise PathError(NO_START.format(token))
         if node.properties:
@@ -56,20 +56,20 @@ def resolve(path: str, node: Node, *, brackets: bool = True) -> tuple[str, Node]
             raise PathError(NO_FIELD)
         node = child
         if token == "[":
-            closing = _next(tokens)
+            closing = _take_token(tokens)
             if closing != "]":
                 raise PathError(NOT_CLOSED.format(closing))
     return shown, node
 
 
-def _next(tokens: Iterator[str]) -> str:
+def _take_token(tokens: Iterator[str]) -> str:
     token = next(tokens, None)
     if token is None:
         raise PathError(UNEXPECTED_END)
     return token
 
 
-def _unquoted(token: str) -> str:
+def _unquote(token: str) -> str:
     if len(token) < 2 or not (token.startswith("'") and token.endswith("'")):
         raise PathError(NOT_QUOTED.format(token))
 

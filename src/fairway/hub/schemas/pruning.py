@@ -37,13 +37,13 @@ class Pruning:
     def prune(self, node: Node) -> Prune:
         key = id(node)
         if key in self._prunes:
-            return self._prunes[key] or self._later(key)
+            return self._prunes[key] or self._deferred(key)
         self._prunes[key] = None
         self._nodes.append(node)
         prune = self._prunes[key] = self._compile(node)
         return prune
 
-    def _later(self, key: int) -> Prune:
+    def _deferred(self, key: int) -> Prune:
         def prune(value: Any, path: str, dropped: list[str]) -> None:
             known = self._prunes[key]
             assert known is not None
@@ -152,12 +152,12 @@ class Defaulting:
             return None
         key = id(node)
         if key in self._defaults:
-            return self._defaults[key] or self._later(key)
+            return self._defaults[key] or self._deferred(key)
         self._defaults[key] = None
         default = self._defaults[key] = self._compile(node)
         return default
 
-    def _later(self, key: int) -> Default:
+    def _deferred(self, key: int) -> Default:
         def default(value: Any) -> None:
             known = self._defaults[key]
             assert known is not None
@@ -182,7 +182,7 @@ class Defaulting:
                 for name, child, size in missing:
                     if name not in value or (value[name] is None and not child.nullable):
                         growth.spend(size)
-                        value[name] = copied(child.default)
+                        value[name] = copy_default(child.default)
                 for name, fill in fills:
                     if name in value:
                         fill(value[name])
@@ -208,7 +208,7 @@ class Defaulting:
         def run(value: Any) -> Any:
             if value is None and not node.nullable:
                 growth.spend(size)
-                value = copied(node.default)
+                value = copy_default(node.default)
             if fill is not None:
                 fill(value)
             return value
@@ -220,10 +220,10 @@ def _size(value: Any) -> int:
     return len(msgspec.json.encode(value))
 
 
-def copied(value: Any) -> Any:
+def copy_default(value: Any) -> Any:
     """Return a copy of a JSON value."""
     if type(value) is dict:
-        return {key: copied(child) for key, child in value.items()}
+        return {key: copy_default(child) for key, child in value.items()}
     if type(value) is list:
-        return [copied(child) for child in value]
+        return [copy_default(child) for child in value]
     return value

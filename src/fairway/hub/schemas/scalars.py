@@ -59,17 +59,17 @@ def type_fault(types: tuple[str, ...], form: str, value: Any, path: str) -> Caus
     if fits:
         return None
     if form and kind not in (STRING, ARRAY):
-        return _mistyped(path, form, own_format)
+        return _type_fault(path, form, own_format)
     if (form and kind == STRING and not (NUMBER in types or INTEGER in types)) or not types:
         return None
-    return _mistyped(path, ",".join(types), kind)
+    return _type_fault(path, ",".join(types), kind)
 
 
 def null_fault(types: tuple[str, ...], path: str) -> Cause:
-    return _mistyped(path, ",".join(types), "null")
+    return _type_fault(path, ",".join(types), "null")
 
 
-def _mistyped(path: str, wanted: str, found: str) -> Cause:
+def _type_fault(path: str, wanted: str, found: str) -> Cause:
     return status.type_invalid(at(path), found, MISTYPED.format(path, wanted, quote(found)))
 
 
@@ -115,13 +115,13 @@ def _matcher(pattern: str) -> Callable[[str], str | None]:
 
     # The same few strings recur: types and reasons of conditions, keys, units.
     @lru_cache(maxsize=REMEMBERED)
-    def remembered(value: str) -> bool:
+    def match_cached(value: str) -> bool:
         return compiled.matches(Meter(work_limit=PATTERN_WORK), value)
 
     def match(value: str) -> str | None:
         try:
             matches = (
-                remembered(value)
+                match_cached(value)
                 if len(value) <= MEMORABLE
                 else compiled.matches(Meter(work_limit=PATTERN_WORK), value)
             )
@@ -175,24 +175,24 @@ def number_check(raw: Mapping[str, Any], kind: str, form: str) -> Check | None:
 
     def run(value: Any, path: str, faults: list[Cause], _old: Any) -> int:
         if ranged:
-            _in_range(value, kind, form, "Checked", path, faults)
+            _check_range(value, kind, form, "Checked", path, faults)
         if factor is not None:
-            native = not ranged or _in_range(factor, kind, form, "MultipleOf", path, faults)
-            _multiple(value if native else float(value), factor, path, faults)
+            native = not ranged or _check_range(factor, kind, form, "MultipleOf", path, faults)
+            _check_multiple(value if native else float(value), factor, path, faults)
         if least is not None:
-            native = not ranged or _in_range(least, kind, form, "Minimum boundary", path, faults)
+            native = not ranged or _check_range(least, kind, form, "Minimum boundary", path, faults)
             if value < least or (above and value == least):
-                faults.append(_beyond(value, least, BELOW[above], path, native=native))
+                faults.append(_bound_fault(value, least, BELOW[above], path, native=native))
         if most is not None:
-            native = not ranged or _in_range(most, kind, form, "Maximum boundary", path, faults)
+            native = not ranged or _check_range(most, kind, form, "Maximum boundary", path, faults)
             if value > most or (below and value == most):
-                faults.append(_beyond(value, most, ABOVE[below], path, native=native))
+                faults.append(_bound_fault(value, most, ABOVE[below], path, native=native))
         return 1
 
     return run
 
 
-def _in_range(value: float, kind: str, form: str, role: str, path: str, faults: list[Cause]) -> bool:
+def _check_range(value: float, kind: str, form: str, role: str, path: str, faults: list[Cause]) -> bool:
     if kind == INTEGER:
         low, high = INTEGER_RANGES[form or "int64"]
         if low <= value <= high and value == math.floor(value):
@@ -204,13 +204,13 @@ def _in_range(value: float, kind: str, form: str, role: str, path: str, faults: 
     return False
 
 
-def _beyond(value: float, bound: float, words: str, path: str, *, native: bool) -> Cause:
+def _bound_fault(value: float, bound: float, words: str, path: str, *, native: bool) -> Cause:
     if native and isinstance(value, int) and bound == int(bound):
         return invalid(path, value, words.format(path, int(bound)))
     return invalid(path, float(value), words.format(path, format_number(float(bound))))
 
 
-def _multiple(value: float, factor: float, path: str, faults: list[Cause]) -> None:
+def _check_multiple(value: float, factor: float, path: str, faults: list[Cause]) -> None:
     if isinstance(value, int):
         factor = int(factor)
         if factor <= 0:

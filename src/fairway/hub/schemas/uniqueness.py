@@ -49,7 +49,7 @@ def _repeated(values: Sequence[Any]) -> Iterator[int]:
 
 
 def _repeated_keys(names: tuple[str, ...], values: Sequence[Any], path: str) -> Iterator[Cause]:
-    if _plainly_unique(names, values):
+    if _are_unique_strings(names, values):
         return
     keys: list[dict[str, Any]] = []
     for index, value in enumerate(values):
@@ -61,7 +61,7 @@ def _repeated_keys(names: tuple[str, ...], values: Sequence[Any], path: str) -> 
         yield status.duplicate(f"{path}[{index}]", keys[index])
 
 
-def _plainly_unique(names: tuple[str, ...], values: Sequence[Any]) -> bool:
+def _are_unique_strings(names: tuple[str, ...], values: Sequence[Any]) -> bool:
     """Return whether all keys are present, are strings, and differ: the common case, checked quickly."""
     try:
         keys = {tuple([value[name] for name in names]) for value in values}

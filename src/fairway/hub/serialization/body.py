@@ -78,7 +78,7 @@ async def prepare(raw: bytes, content_type: str, limits: Limits) -> bytes:
     media = media_type(content_type)
     if media in _YAML and not _is_json(raw):
         return msgspec.json.encode(await _decode_yaml(raw, limits.values))
-    if limits.values < VALUES and media != PROTOBUF and _values(raw) > limits.values:
+    if limits.values < VALUES and media != PROTOBUF and _count_values(raw) > limits.values:
         raise status.too_large(TOO_MANY_VALUES.format(limits.values))
     return raw
 
@@ -122,7 +122,7 @@ async def _decode_yaml(raw: bytes, values: int) -> Any:
     return None
 
 
-def _values(raw: bytes) -> int:
+def _count_values(raw: bytes) -> int:
     """Count the values in a JSON text, slightly overestimated."""
     if raw.count(b",") + raw.count(b"{") + raw.count(b"[") <= SMALL_VALUES:
         return 0
@@ -161,13 +161,13 @@ def value(raw: bytes, content_type: str) -> Any:
     """Decode any JSON or YAML value. Raises a 400 or a 415."""
     written_as_yaml = media_type(content_type) in _YAML
     if written_as_yaml and raw[:1] not in (b"{", b"["):
-        return _yaml(raw)
+        return _parse_yaml(raw)
     check_shape(raw)
     try:
         return decode_value(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         if written_as_yaml:
-            return _yaml(raw)
+            return _parse_yaml(raw)
         raise status.bad_request(f"couldn't get version/kind; json parse error: {error}") from error
 
 
@@ -196,7 +196,7 @@ def _go_name(found: object) -> str:
     )
 
 
-def _yaml(raw: bytes) -> Any:
+def _parse_yaml(raw: bytes) -> Any:
     try:
         parsed = next(filter(None, parse_yaml(raw, _yaml_rules(VALUES))), None)
     except DocumentError as error:

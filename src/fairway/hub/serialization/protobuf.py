@@ -68,7 +68,7 @@ def decode(raw: bytes, *, group: str = "", version: str = "v1", kind: str = "") 
     try:
         if not raw.startswith(MAGIC):
             raise _Malformed(NOT_PROTOBUF)
-        told_version, told_kind, data = _envelope(memoryview(raw)[len(MAGIC) :])
+        told_version, told_kind, data = _decode_envelope(memoryview(raw)[len(MAGIC) :])
         expected_version = f"{group}/{version}" if group else version
         api_version, name = told_version or expected_version, told_kind or kind
         told_group, _, short = api_version.rpartition("/")
@@ -76,59 +76,59 @@ def decode(raw: bytes, *, group: str = "", version: str = "v1", kind: str = "") 
             made = builtin.kind(told_group, short, name)
         except KeyError:
             raise _Malformed(NOT_REGISTERED.format(name, api_version)) from None
-        document = _message(made, data, 0)
+        document = _decode_message(made, data, 0)
     except (_Malformed, Exhausted) as error:
         fault = TOO_MANY_FIELDS if isinstance(error, Exhausted) else error
         if told_kind:
             short = told_version.rpartition("/")[2]
             message = f'{told_kind} in version "{short}" cannot be handled as a {kind or told_kind}: {fault}'
         else:
-            message = f"the object provided is unrecognized (must be of type {kind}): {fault} ({_shown(raw)})"
+            message = f"the object provided is unrecognized (must be of type {kind}): {fault} ({_format_bytes(raw)})"
         raise status.bad_request(message) from error
     return {"kind": name, "apiVersion": api_version} | document
 
 
-def _shown(raw: bytes) -> str:
+def _format_bytes(raw: bytes) -> str:
     if not raw:
         return "<empty>"
     return raw[:_SHOWN_BYTES].hex() + (" ..." if len(raw) > _SHOWN_BYTES else "")
 
 
-def _envelope(data: memoryview) -> tuple[str, str, memoryview]:
+def _decode_envelope(data: memoryview) -> tuple[str, str, memoryview]:
     """Decode a ``runtime.Unknown``: the object's API version and kind, and the object."""
     version, kind, body = "", "", memoryview(b"")
-    for number, wire_type, value in _parts(data):
+    for number, wire_type, value in _split_fields(data):
         if number in (1, 2) and wire_type != _BYTES:
             raise _Malformed(WRONG_WIRE_TYPE.format(wire_type, "TypeMeta" if number == 1 else "Raw"))
         if number == 1:
-            for inner, inner_type, text in _parts(value):
+            for inner, inner_type, text in _split_fields(value):
                 if inner in (1, 2) and inner_type != _BYTES:
                     raise _Malformed(
                         WRONG_WIRE_TYPE.format(inner_type, "APIVersion" if inner == 1 else "Kind")
                     )
                 if inner == 1:
-                    version = _text(text)
+                    version = _decode_text(text)
                 elif inner == 2:
-                    kind = _text(text)
+                    kind = _decode_text(text)
         elif number == 2:
             body = value
     return version, kind, body
 
 
-def _parts(data: memoryview) -> "list[tuple[int, int, Any]]":
+def _split_fields(data: memoryview) -> "list[tuple[int, int, Any]]":
     """Yield field number, wire type and value: an unsigned integer or a view of the bytes."""
     found: list[tuple[int, int, Any]] = []
     position, end = 0, len(data)
     while position < end:
-        tag, position = _varint(data, position)
+        tag, position = _decode_varint(data, position)
         number, wire_type = tag >> 3, tag & 7
         if not 0 < number < 1 << 29:
             raise _Malformed(ILLEGAL_TAG.format(number, wire_type))
         value: Any
         if wire_type == _VARINT:
-            value, position = _varint(data, position)
+            value, position = _decode_varint(data, position)
         elif wire_type == _BYTES:
-            length, position = _varint(data, position)
+            length, position = _decode_varint(data, position)
             value = data[position : position + length]
             position += length
         elif wire_type in (_FIXED64, _FIXED32):
@@ -144,7 +144,7 @@ def _parts(data: memoryview) -> "list[tuple[int, int, Any]]":
     return found
 
 
-def _varint(data: memoryview, position: int) -> tuple[int, int]:
+def _decode_varint(data: memoryview, position: int) -> tuple[int, int]:
     result = shift = 0
     end = len(data)
     while position < end:
@@ -159,75 +159,79 @@ def _varint(data: memoryview, position: int) -> tuple[int, int]:
     raise _Malformed(CUT_OFF)
 
 
-def _message(made: Type, data: memoryview, depth: int) -> Document:
+def _decode_message(made: Type, data: memoryview, depth: int) -> Document:
     given: Document = {}
-    _collect(made, data, given, depth)
+    _decode_fields(made, data, given, depth)
     for name, value in given.items():
         if made.fields[name].shape.kind == DICTIONARY:
             given[name] = dict(sorted(value.items()))
     return encode_fields(made, given)
 
 
-def _collect(made: Type, data: memoryview, given: Document, depth: int) -> None:
+def _decode_fields(made: Type, data: memoryview, given: Document, depth: int) -> None:
     if depth > _MAX_DEPTH:
         raise _Malformed(TOO_DEEP)
-    for number, wire_type, value in _parts(data):
+    for number, wire_type, value in _split_fields(data):
         field = made.numbers.get(number)
         if field is None:
             continue
         shape = field.shape
         if not field.name:
             assert shape.type is not None
-            _collect(shape.type, _expect(_BYTES, wire_type, value, shape.type.name), given, depth + 1)
+            _decode_fields(
+                shape.type, _check_wire_type(_BYTES, wire_type, value, shape.type.name), given, depth + 1
+            )
         elif shape.kind == LIST:
             assert shape.element is not None
-            given.setdefault(field.name, []).extend(_items(field, shape.element, wire_type, value, depth))
+            given.setdefault(field.name, []).extend(
+                _decode_items(field, shape.element, wire_type, value, depth)
+            )
         elif shape.kind == DICTIONARY:
-            key, each = _entry(field, wire_type, value, depth)
+            key, each = _decode_entry(field, wire_type, value, depth)
             given.setdefault(field.name, {})[key] = each
         else:
-            given[field.name] = _value(field, shape, wire_type, value, depth)
+            given[field.name] = _decode_value(field, shape, wire_type, value, depth)
 
 
-def _items(field: Field, shape: Shape, wire_type: int, value: Any, depth: int) -> list[Any]:
+def _decode_items(field: Field, shape: Shape, wire_type: int, value: Any, depth: int) -> list[Any]:
     if wire_type == _BYTES and _SCALAR_WIRE_TYPES.get(shape.kind) == _VARINT:
         packed, position = [], 0
         while position < len(value):
-            number, position = _varint(value, position)
+            number, position = _decode_varint(value, position)
             _fields.spend(1)
-            packed.append(_value(field, shape, _VARINT, number, depth))
+            packed.append(_decode_value(field, shape, _VARINT, number, depth))
         return packed
-    return [_value(field, shape, wire_type, value, depth)]
+    return [_decode_value(field, shape, wire_type, value, depth)]
 
 
-def _entry(field: Field, wire_type: int, value: Any, depth: int) -> tuple[str, Any]:
+def _decode_entry(field: Field, wire_type: int, value: Any, depth: int) -> tuple[str, Any]:
     shape = field.shape.element
     assert shape is not None
     key, found = "", None
-    for number, inner_type, inner in _parts(_expect(_BYTES, wire_type, value, field.name)):
+    for number, inner_type, inner in _split_fields(_check_wire_type(_BYTES, wire_type, value, field.name)):
         if number == 1:
-            key = _text(_expect(_BYTES, inner_type, inner, field.name))
+            key = _decode_text(_check_wire_type(_BYTES, inner_type, inner, field.name))
         elif number == 2:
-            found = _value(field, shape, inner_type, inner, depth)
+            found = _decode_value(field, shape, inner_type, inner, depth)
     if found is None and shape.kind not in (UNION, "JSON"):
         found = "" if shape.kind == "bytes" else [] if shape.kind == WRAPPED else zero_value(shape)
     return key, found
 
 
-def _value(field: Field, shape: Shape, wire_type: int, value: Any, depth: int) -> Any:
+def _decode_value(field: Field, shape: Shape, wire_type: int, value: Any, depth: int) -> Any:
     kind = shape.kind
-    _expect(_SCALAR_WIRE_TYPES.get(kind, _BYTES), wire_type, value, field.name)
+    _check_wire_type(_SCALAR_WIRE_TYPES.get(kind, _BYTES), wire_type, value, field.name)
     if kind == "string":
-        return _text(value)
+        return _decode_text(value)
     if kind == MESSAGE:
         assert shape.type is not None
-        return _message(shape.type, value, depth + 1)
+        return _decode_message(shape.type, value, depth + 1)
     if kind == "bool":
         return value != 0
     if kind == "int32":
-        return _signed(value & 0xFFFF_FFFF, 32)
+        return _to_signed(value & 0xFFFF_FFFF, 32)
     if kind == "int64":
-        return _signed(value, 64)
+        return _to_signed(value, 64)
     if kind == "double":
         number = struct.unpack("<d", value)[0]
         return int(number) if number.is_integer() and abs(number) < 1e21 else number
@@ -235,34 +239,38 @@ def _value(field: Field, shape: Shape, wire_type: int, value: Any, depth: int) -
         return base64.b64encode(value).decode()
     if kind == UNION:
         assert shape.type is not None
-        return _union(shape.type, value, depth + 1)
+        return _decode_union(shape.type, value, depth + 1)
     if kind == WRAPPED:
         assert shape.element is not None
         return [
-            _value(field, shape.element, inner_type, inner, depth)
-            for number, inner_type, inner in _parts(value)
+            _decode_value(field, shape.element, inner_type, inner, depth)
+            for number, inner_type, inner in _split_fields(value)
             if number == 1
         ]
-    return _special(kind, value)
+    return _decode_special(kind, value)
 
 
-def _special(kind: str, data: memoryview) -> Any:
+def _decode_special(kind: str, data: memoryview) -> Any:
     layout = _LAYOUTS.get(kind, _FREE_FORM)
     parts = {
-        number: _expect(layout[number], wire_type, value, kind)
-        for number, wire_type, value in _parts(data)
+        number: _check_wire_type(layout[number], wire_type, value, kind)
+        for number, wire_type, value in _split_fields(data)
         if number in layout
     }
     try:
         if kind == "Time" or kind == "MicroTime":
-            since, nanos = _signed(parts.get(1, 0), 64), _signed(parts.get(2, 0) & 0xFFFF_FFFF, 32)
+            since, nanos = _to_signed(parts.get(1, 0), 64), _to_signed(parts.get(2, 0) & 0xFFFF_FFFF, 32)
             if not since and not nanos:
                 return None
             return seconds_of(since) if kind == "Time" else micros_of(since, nanos)
         if kind == "Quantity":
-            return str(Quantity.parse(_text(parts.get(1, b"0"))))
+            return str(Quantity.parse(_decode_text(parts.get(1, b"0"))))
         if kind == "IntOrString":
-            return _text(parts.get(3, b"")) if parts.get(1) else _signed(parts.get(2, 0) & 0xFFFF_FFFF, 32)
+            return (
+                _decode_text(parts.get(3, b""))
+                if parts.get(1)
+                else _to_signed(parts.get(2, 0) & 0xFFFF_FFFF, 32)
+            )
         raw = parts.get(1)
         return None if raw is None else _json(raw)
     except QuantityError as fault:
@@ -273,9 +281,9 @@ def _special(kind: str, data: memoryview) -> Any:
         raise _Malformed(NOT_JSON.format(fault)) from fault
 
 
-def _union(made: Type, data: memoryview, depth: int) -> Any:
+def _decode_union(made: Type, data: memoryview, depth: int) -> Any:
     given: Document = {}
-    _collect(made, data, given, depth)
+    _decode_fields(made, data, given, depth)
     for listed in ("schemas", "strings"):
         if given.get(listed):
             return given[listed]
@@ -286,15 +294,15 @@ def _union(made: Type, data: memoryview, depth: int) -> Any:
     )
 
 
-def _expect(wanted: int, wire_type: int, value: Any, name: str) -> Any:
+def _check_wire_type(wanted: int, wire_type: int, value: Any, name: str) -> Any:
     if wire_type != wanted:
         raise _Malformed(WRONG_WIRE_TYPE.format(wire_type, name[:1].upper() + name[1:]))
     return value
 
 
-def _text(value: "memoryview | bytes") -> str:
+def _decode_text(value: "memoryview | bytes") -> str:
     return str(value, "utf-8", "replace")
 
 
-def _signed(value: int, bits: int) -> int:
+def _to_signed(value: int, bits: int) -> int:
     return value - (1 << bits) if value >> (bits - 1) else value

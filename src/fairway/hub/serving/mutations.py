@@ -246,7 +246,7 @@ class Mutations:
                     raise
             else:
                 removed.append(item.raw)
-        await self._writer.settled()
+        await self._writer.wait_for_commits()
         payload = representation.encode_list(resource, removed, metadata, style)
         return reply(exchange, payload, style=style)
 

@@ -182,7 +182,7 @@ class NonResourcePaths:
                 return None
 
     def _openapi(self, group: str, version: str) -> Document | None:
-        served = self._registry.of(group, version)
+        served = self._registry.of_group_version(group, version)
         return documents.document(group, version, served) if served else None
 
 
@@ -203,7 +203,7 @@ def version() -> Document:
 
 def _swagger(resources: Sequence[Resource], *, protobuf: bool) -> tuple[bytes, str]:
     document = documents.swagger(resources)
-    return _with_etag(v2_protobuf.encoded(document) if protobuf else _encode(document))
+    return _with_etag(v2_protobuf.encode(document) if protobuf else _encode(document))
 
 
 def _with_etag(payload: bytes) -> tuple[bytes, str]:

@@ -223,7 +223,7 @@ class Server:
         request = exchange.request
         exchange.verb = _verb(info, request)
         self._authorize(exchange, info)
-        if info.nowhere and info.group is not None:
+        if info.unservable and info.group is not None:
             raise status.unknown_path()
         if not info.plural:
             return await self._document(exchange)
@@ -295,7 +295,7 @@ class Server:
         await self._documents.ensure(found.path, accept=accept)
         answer = (
             None
-            if found.nowhere
+            if found.unservable
             else self._documents.find(
                 found.path,
                 accept=accept,
@@ -387,7 +387,7 @@ class Server:
             try:
                 return await self._mutate(exchange, resource, info, raw)
             except Refusal:
-                await self._writer.settled()
+                await self._writer.wait_for_commits()
                 raise
 
     async def _mutate(
@@ -400,7 +400,7 @@ class Server:
             for _ in range(_ATTEMPTS if size > LARGE else 0):
                 try:
                     work = self._mutations.answer(exchange, resource, info, raw)
-                    return await in_slices(work, give_way=yield_turn)
+                    return await in_slices(work, yield_loop=yield_turn)
                 except Conflict:
                     exchange.warnings[:], exchange.annotations = list(warnings), dict(annotations)
         return await self._mutations.answer(exchange, resource, info, raw)

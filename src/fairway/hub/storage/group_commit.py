@@ -131,7 +131,7 @@ class GroupCommitter:
                 waiter.set_exception(error()) if error else waiter.set_result(None)
         self._waiting = [(until, waiter) for until, waiter in self._waiting if not waiter.done()]
 
-    async def settled(self) -> None:
+    async def wait_for_commits(self) -> None:
         """Return once everything submitted so far is published. Raises if it can't be."""
         if self._submitted > self._settled:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()

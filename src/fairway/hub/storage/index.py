@@ -31,12 +31,12 @@ def update_keys(keys: list[Key], moved: Collection[Key], present: Callable[[Key]
 
 
 class ResourceIndex:
-    """``touched`` is the last revision that changed an object here; it never decreases."""
+    """``last_revision`` is the last revision that changed an object here; it never decreases."""
 
-    __slots__ = ("_keys", "_moved", "items", "resource", "touched")
+    __slots__ = ("_keys", "_moved", "items", "last_revision", "resource")
 
-    def __init__(self, resource: str, *, touched: int) -> None:
-        self.resource, self.touched = resource, touched
+    def __init__(self, resource: str, *, last_revision: int) -> None:
+        self.resource, self.last_revision = resource, last_revision
         self.items: dict[Key, Item] = {}
         self._keys: list[Key] = []
         self._moved: set[Key] = set()
@@ -45,12 +45,12 @@ class ResourceIndex:
         if item.key not in self.items:
             self._moved.add(item.key)
         self.items[item.key] = item
-        self.touched = max(self.touched, item.revision)
+        self.last_revision = max(self.last_revision, item.revision)
 
     def drop(self, key: Key, *, revision: int) -> None:
         if self.items.pop(key, None) is not None:
             self._moved.add(key)
-        self.touched = max(self.touched, revision)
+        self.last_revision = max(self.last_revision, revision)
 
     def keys(self) -> list[Key]:
         if self._moved:

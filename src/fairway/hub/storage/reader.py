@@ -21,11 +21,11 @@ class StoreReader:
         item = self._store.get((resource, namespace, name))
         return None if item is None else _decode(item.raw)
 
-    def touched(self, resource: str) -> int:
-        return self._store.touched(resource)
+    def last_revision(self, resource: str) -> int:
+        return self._store.last_revision(resource)
 
-    def changed(self, resource: str, since: int) -> set[tuple[str, str]] | None:
+    def changed_since(self, resource: str, since: int) -> set[tuple[str, str]] | None:
         try:
-            return self._store.changed(resource, since=since)
+            return self._store.changed_since(resource, since=since)
         except TooOld:
             return None

@@ -83,7 +83,7 @@ class Store:
         self.identity = disk.log.identity if disk else str(uuid4())
         self._committer = GroupCommitter(disk, publish=self._publish, dismiss=self._drop_failed_writes)
         self._history = history
-        self._shelves: dict[str, ResourceIndex] = {}
+        self._indexes: dict[str, ResourceIndex] = {}
         self._assigned = history.newest
         # Rows below were partly removed, so the resources that they touched are unknown.
         self._unknown = history.oldest
@@ -155,8 +155,8 @@ class Store:
                 for row in log.rows():
                     store._replay(row, floor=floor)
                 history.newest = revision
-                for shelf in store._shelves.values():
-                    shelf.keys()
+                for index in store._indexes.values():
+                    index.keys()
                 log.begin(revision=revision, gaps=gaps, floor=floor)
             except BaseException:
                 log.abandon()
@@ -221,8 +221,8 @@ class Store:
 
     def get(self, key: Key) -> Item | None:
         """Return the committed state."""
-        shelf = self._shelves.get(key[0])
-        return shelf.items.get(key) if shelf else None
+        index = self._indexes.get(key[0])
+        return index.items.get(key) if index else None
 
     def head(self, key: Key) -> Item | None:
         """Return the newest state, committed or not; use it only to build the next write, since it may still fail."""
@@ -231,18 +231,18 @@ class Store:
             return self.get(key)
         return None if change.type == DELETED else change.item
 
-    def touched(self, resource: str) -> int:
+    def last_revision(self, resource: str) -> int:
         """The last revision that changed an object of the resource. After reopening it may be too high."""
-        shelf = self._shelves.get(resource)
-        return shelf.touched if shelf else self._unknown
+        index = self._indexes.get(resource)
+        return index.last_revision if index else self._unknown
 
     def count(self, resource: str) -> int:
-        shelf = self._shelves.get(resource)
-        return len(shelf.items) if shelf else 0
+        index = self._indexes.get(resource)
+        return len(index.items) if index else 0
 
     def resources(self) -> list[str]:
         """The resources that have objects."""
-        return sorted(resource for resource, shelf in self._shelves.items() if shelf.items)
+        return sorted(resource for resource, index in self._indexes.items() if index.items)
 
     def items(
         self,
@@ -260,8 +260,8 @@ class Store:
         if at != self.revision:
             self._require(resource, at)
             past = self._history.differences(resource, namespace, since=at)
-        shelf = self._shelves.get(resource) or ResourceIndex(resource, touched=0)
-        return shelf.page(revision=at, namespace=namespace, after=after, limit=limit, past=past)
+        index = self._indexes.get(resource) or ResourceIndex(resource, last_revision=0)
+        return index.page(revision=at, namespace=namespace, after=after, limit=limit, past=past)
 
     def watch(self, resource: str, *, namespace: str | None = None, since: int) -> Watch:
         """Watch every change after ``since``, in order, once. Raises TooOld, and Ahead for a revision not assigned
@@ -276,7 +276,7 @@ class Store:
         not fail."""
         self._listeners.append(listener)
 
-    def changed(self, resource: str, *, since: int) -> set[tuple[str, str]]:
+    def changed_since(self, resource: str, *, since: int) -> set[tuple[str, str]]:
         """Return namespace and name of the objects that changed after ``since``."""
         self._require(resource, since)
         return {(key[1], key[2]) for key in self._history.differences(resource, None, since=since)}
@@ -300,7 +300,7 @@ class Store:
             raise Ahead(asked=revision, newest=self.revision)
         if (gap := find_gap(self._gaps, revision)) is not None:
             raise TooOld(asked=revision, oldest=gap.first)
-        if revision < self.oldest and revision < self.touched(resource):
+        if revision < self.oldest and revision < self.last_revision(resource):
             raise TooOld(asked=revision, oldest=self.oldest)
 
     async def put(self, key: Key, document: Document, *, expect: int) -> Item:
@@ -319,13 +319,13 @@ class Store:
             raise Conflict(key=key, expected=expect, current=None)
         return await self._write(DELETED, key, document, head)
 
-    async def settled(self) -> None:
+    async def wait_for_commits(self) -> None:
         """Return once every write that ``head`` has returned so far is committed; raises ReadOnly if that fails.
 
         Await this before answering a client with a conflict or a no-op that such a write caused: otherwise the
         client could read before the write is visible, and after a crash the write would never have happened.
         """
-        await self._committer.settled()
+        await self._committer.wait_for_commits()
 
     def _check_revision(self, key: Key, expect: int) -> Item | None:
         self._committer.require_writable()
@@ -372,13 +372,13 @@ class Store:
 
     def _apply(self, change: Change) -> None:
         resource = change.key[0]
-        shelf = self._shelves.get(resource)
-        if shelf is None:
-            shelf = self._shelves[resource] = ResourceIndex(resource, touched=self._unknown)
+        index = self._indexes.get(resource)
+        if index is None:
+            index = self._indexes[resource] = ResourceIndex(resource, last_revision=self._unknown)
         if change.type == DELETED:
-            shelf.drop(change.key, revision=change.revision)
+            index.drop(change.key, revision=change.revision)
         else:
-            shelf.put(change.item)
+            index.put(change.item)
 
     def _remember(self, change: Change) -> None:
         self._history.append(change)

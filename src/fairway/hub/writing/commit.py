@@ -44,7 +44,7 @@ class Committer:
 
     async def return_unchanged(self, item: Item) -> bytes:
         """Answer a write that changes nothing, once the state it was compared with is on disk."""
-        await self._store.settled()
+        await self._store.wait_for_commits()
         return item.raw
 
     async def commit(self, resource: Resource, document: Document, *, expect: int, dry_run: bool) -> bytes:
@@ -55,7 +55,7 @@ class Committer:
             raise status.Refusal(code=500, reason="", message=TOO_LARGE)
         body.check_shape(raw, kept=True)
         if dry_run:
-            await self._store.settled()
+            await self._store.wait_for_commits()
             return raw
         key = (resource.key, metadata.get("namespace", ""), metadata["name"])
         item = await self._store.put(key, ordered, expect=expect)
@@ -64,7 +64,7 @@ class Committer:
     async def delete(self, resource: Resource, document: Document, item: Item, *, dry_run: bool) -> bytes:
         ordered = self._order_fields(resource, document)
         if dry_run:
-            await self._store.settled()
+            await self._store.wait_for_commits()
             return _encode(ordered)
         gone = await self._store.delete(item.key, ordered, expect=item.revision)
         return gone.raw

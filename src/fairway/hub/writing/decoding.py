@@ -132,7 +132,7 @@ class Decoder:
         """Convert a document to the version that the store keeps."""
         if resource.conversion is None:
             return resource, document
-        return self._registry.stored(resource), resource.conversion.to_storage(document)
+        return self._registry.storage_version_of(resource), resource.conversion.to_storage(document)
 
     def zero_fields(self, resource: Resource) -> Document | None:
         """Return the fields that a built-in kind encodes even for an empty object. No manager owns them."""

@@ -41,9 +41,9 @@ class Writer:
         )
         self._deletions = Deletions(kinds=kinds, committer=self._committer, clock=clock)
 
-    async def settled(self) -> None:
-        """Await this before answering with a refusal: see ``Store.settled``."""
-        await self._store.settled()
+    async def wait_for_commits(self) -> None:
+        """Await this before answering with a refusal: see ``Store.wait_for_commits``."""
+        await self._store.wait_for_commits()
 
     def now(self) -> str:
         return format_time(self._clock())

@@ -18,7 +18,7 @@ from fairway.hub.printing.cells.parts import (
 from fairway.hub.resource import Document
 
 
-def _balanced(document: Document) -> list[str]:
+def _load_balancer_addresses(document: Document) -> list[str]:
     ingress = at(document, "status", "loadBalancer", "ingress") or ()
     return sorted({text for each in ingress if (text := each.get("ip") or each.get("hostname"))})
 
@@ -34,7 +34,7 @@ def _external(document: Document, _: datetime) -> str:
         case "ExternalName":
             return at(document, "spec", "externalName") or ""
         case "LoadBalancer":
-            return ",".join([*_balanced(document), *own]) or "<pending>"
+            return ",".join([*_load_balancer_addresses(document), *own]) or "<pending>"
         case _:
             return ",".join(own) or NONE
 
@@ -47,16 +47,16 @@ def _ports(document: Document, _: datetime) -> str:
     return ",".join(texts) or NONE
 
 
-def _reached(document: Document) -> Iterator[str]:
+def _endpoints(document: Document) -> Iterator[str]:
     for subset in document.get("subsets") or ():
         addresses = [each.get("ip", "") for each in subset.get("addresses") or ()]
         if not subset.get("ports"):
             yield from addresses
         for port in subset.get("ports") or ():
-            yield from (f"{_bracketed(address)}:{port.get('port', 0)}" for address in addresses)
+            yield from (f"{_bracket(address)}:{port.get('port', 0)}" for address in addresses)
 
 
-def _bracketed(address: str) -> str:
+def _bracket(address: str) -> str:
     return f"[{address}]" if ":" in address else address
 
 
@@ -86,7 +86,9 @@ KINDS: Final[Mapping[str, Mapping[str, Cell]]] = {
         "Port(s)": _ports,
         "Selector": labels("spec", "selector"),
     },
-    "Endpoints": {"Endpoints": lambda d, _: first_few(_reached(d), missing="") if d.get("subsets") else NONE},
+    "Endpoints": {
+        "Endpoints": lambda d, _: first_few(_endpoints(d), missing="") if d.get("subsets") else NONE
+    },
     "EndpointSlice": {
         "AddressType": field("addressType"),
         "Ports": lambda d, _: first_few(map(_slice_port, d.get("ports") or ()), missing=UNSET),
@@ -97,7 +99,7 @@ KINDS: Final[Mapping[str, Mapping[str, Cell]]] = {
     "Ingress": {
         "Class": field("spec", "ingressClassName", missing=NONE),
         "Hosts": _hosts,
-        "Address": lambda d, _: ",".join(_balanced(d)),
+        "Address": lambda d, _: ",".join(_load_balancer_addresses(d)),
         "Ports": lambda d, _: "80, 443" if at(d, "spec", "tls") else "80",
     },
     "IngressClass": {

@@ -14,7 +14,7 @@ _UNREACHABLE: Final = "NodeLost"
 
 
 @dataclass(slots=True)
-class _Look:
+class _Summary:
     reason: str
     ready: int = 0
     restarts: int = 0
@@ -26,9 +26,9 @@ class _Look:
         self.last = max(self.last, at(state, "lastState", "terminated", "finishedAt") or "")
 
 
-def _look(pod: Document) -> _Look:
+def _summarize(pod: Document) -> _Summary:
     phase = at(pod, "status", "phase") or ""
-    look = _Look(at(pod, "status", "reason") or phase)
+    look = _Summary(at(pod, "status", "reason") or phase)
     for condition in at(pod, "status", "conditions") or ():
         if condition.get("type") == "PodScheduled" and condition.get("reason") == "SchedulingGated":
             look.reason = "SchedulingGated"
@@ -43,7 +43,7 @@ def _look(pod: Document) -> _Look:
     return look
 
 
-def _initialize(pod: Document, look: _Look) -> bool:
+def _initialize(pod: Document, look: _Summary) -> bool:
     """Return whether an init container is still running, with the status to print."""
     steps = at(pod, "spec", "initContainers") or ()
     sidecars = _sidecars(pod)
@@ -56,7 +56,7 @@ def _initialize(pod: Document, look: _Look) -> bool:
             look.ready += bool(state.get("ready"))
             continue
         if ended is not None:
-            look.reason = f"Init:{_ending(ended)}"
+            look.reason = f"Init:{_exit_reason(ended)}"
         elif waiting and waiting != "PodInitializing":
             look.reason = f"Init:{waiting}"
         else:
@@ -65,7 +65,7 @@ def _initialize(pod: Document, look: _Look) -> bool:
     return False
 
 
-def _run(pod: Document, look: _Look) -> None:
+def _run(pod: Document, look: _Summary) -> None:
     look.restarts, look.last = 0, ""
     sidecars = _sidecars(pod)
     for state in at(pod, "status", "initContainerStatuses") or ():
@@ -78,7 +78,7 @@ def _run(pod: Document, look: _Look) -> None:
         if waiting := at(state, "state", "waiting", "reason"):
             look.reason = waiting
         elif ended is not None:
-            look.reason = _ending(ended)
+            look.reason = _exit_reason(ended)
             failure = look.reason if ended.get("exitCode") else failure
         elif state.get("ready") and at(state, "state", "running") is not None:
             running = True
@@ -97,17 +97,17 @@ def _sidecars(pod: Document) -> set[str]:
     return {each.get("name", "") for each in steps if each.get("restartPolicy") == "Always"}
 
 
-def _ending(ended: Document) -> str:
+def _exit_reason(ended: Document) -> str:
     if reason := ended.get("reason"):
         return str(reason)
     return f"Signal:{ended['signal']}" if ended.get("signal") else f"ExitCode:{ended.get('exitCode', 0)}"
 
 
 def _condition(pod: Document, kind: str) -> bool:
-    return kind in _true(pod)
+    return kind in _true_conditions(pod)
 
 
-def _true(pod: Document) -> Iterator[str]:
+def _true_conditions(pod: Document) -> Iterator[str]:
     for condition in at(pod, "status", "conditions") or ():
         if condition.get("status") == "True":
             yield condition.get("type", "")
@@ -115,15 +115,15 @@ def _true(pod: Document) -> Iterator[str]:
 
 def _ready(pod: Document, _: datetime) -> str:
     wanted = len(at(pod, "spec", "containers") or ()) + len(_sidecars(pod))
-    return f"{_look(pod).ready}/{wanted}"
+    return f"{_summarize(pod).ready}/{wanted}"
 
 
 def _status(pod: Document, _: datetime) -> str:
-    return _look(pod).reason
+    return _summarize(pod).reason
 
 
 def _restarts(pod: Document, now: datetime) -> str:
-    look = _look(pod)
+    look = _summarize(pod)
     return (
         f"{look.restarts} ({age.since(look.last, now=now)} ago)"
         if look.restarts and look.last
@@ -140,7 +140,7 @@ def _gates(pod: Document, _: datetime) -> str:
     gates = at(pod, "spec", "readinessGates") or ()
     if not gates:
         return NONE
-    true = set(_true(pod))
+    true = set(_true_conditions(pod))
     return f"{sum(each.get('conditionType') in true for each in gates)}/{len(gates)}"
 
 
