@@ -49,7 +49,7 @@ def test_discovery_paths_have_no_resource(path: str) -> None:
     ],
 )
 def test_path_segments_that_are_not_names_are_not_found(path: str) -> None:
-    assert request_info.parse(path).unservable
+    assert request_info.parse(path).invalid
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_path_segments_that_are_not_names_are_not_found(path: str) -> None:
     ],
 )
 def test_long_or_empty_path_segments_are_not_found(path: str) -> None:
-    assert request_info.parse(path).unservable
+    assert request_info.parse(path).invalid
 
 
 def test_host_in_a_request_target_is_ignored() -> None:
@@ -78,4 +78,4 @@ def test_request_path_is_unquoted_for_rules(path: str) -> None:
 @given(st.text())
 def test_any_path_is_parsed(path: str) -> None:
     found = request_info.parse(f"/{path}")
-    assert found.unservable or "/" not in found.name
+    assert found.invalid or "/" not in found.name

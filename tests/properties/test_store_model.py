@@ -296,10 +296,8 @@ class StoreMachine(RuleBasedStateMachine):
             expected = [self.current[key] for key in sorted(self.current) if key[0] == resource]
             assert self.store.items(resource).items == expected
             assert self.store.count(resource) == len(expected)
-            last_revision = max((c.revision for c in self.changes if c.key[0] == resource), default=1)
-            assert (
-                last_revision <= self.store.last_revision(resource) <= max(last_revision, self.store.oldest)
-            )
+            newest = max((c.revision for c in self.changes if c.key[0] == resource), default=1)
+            assert newest <= self.store.last_revision(resource) <= max(newest, self.store.oldest)
         assert self.store.resources() == sorted({key[0] for key in self.current})
 
 

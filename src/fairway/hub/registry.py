@@ -62,5 +62,5 @@ class Registry:
     def keys(self) -> Iterable[str]:
         return self._by_key.keys()
 
-    def of_group_version(self, group: str, version: str) -> tuple[Resource, ...]:
+    def of_version(self, group: str, version: str) -> tuple[Resource, ...]:
         return tuple(r for r in self.resources if r.group == group and r.version == version)

@@ -25,7 +25,7 @@ class RequestInfo:
     subresource: str = ""
     watched: bool = False
     """A deprecated ``…/watch/…`` path: it is a watch for any query, even of a single name."""
-    unservable: bool = False
+    invalid: bool = False
     """No resource can have this path. Unauthorized clients get a 403, not a 404."""
 
 
@@ -34,12 +34,12 @@ def parse(raw_path: str) -> RequestInfo:
     path = _strip_host(raw_path).partition("?")[0]
     segments = [unquote(part) for part in path.strip("/").split("/", _MAX_SEGMENTS)]
     whole = unquote(path)
-    unservable = path.startswith("//") or any(map(_is_invalid_segment, segments))
+    invalid = path.startswith("//") or any(map(_is_invalid_segment, segments))
     if segments[0] == "api" and len(segments) >= 2:
-        return _parse_group(whole, "", segments[1], segments[2:], unservable=unservable)
+        return _parse_group(whole, "", segments[1], segments[2:], invalid=invalid)
     if segments[0] == "apis" and len(segments) >= 3:
-        return _parse_group(whole, segments[1], segments[2], segments[3:], unservable=unservable)
-    return RequestInfo(path=whole, unservable=unservable)
+        return _parse_group(whole, segments[1], segments[2], segments[3:], invalid=invalid)
+    return RequestInfo(path=whole, invalid=invalid)
 
 
 def _strip_host(raw_path: str) -> str:
@@ -54,12 +54,10 @@ def _is_invalid_segment(segment: str) -> bool:
     return segment in (".", "..") or "/" in segment or "\\" in segment or "\x00" in segment
 
 
-def _parse_group(
-    path: str, group: str, version: str, rest: Sequence[str], *, unservable: bool
-) -> RequestInfo:
+def _parse_group(path: str, group: str, version: str, rest: Sequence[str], *, invalid: bool) -> RequestInfo:
     if not rest:
-        return RequestInfo(path=path, group=group, version=version, unservable=unservable)
-    unservable = unservable or "" in rest
+        return RequestInfo(path=path, group=group, version=version, invalid=invalid)
+    invalid = invalid or "" in rest
     watched = rest[0] == "watch" and len(rest) > 1
     if watched:
         rest = rest[1:]
@@ -76,5 +74,5 @@ def _parse_group(
         name=name,
         subresource=subresource,
         watched=watched,
-        unservable=unservable or len(rest) > 3,
+        invalid=invalid or len(rest) > 3,
     )

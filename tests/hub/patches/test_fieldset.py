@@ -105,7 +105,7 @@ def test_fieldset_paths_are_listed_in_message_order() -> None:
 
 def test_ordered_fieldset_has_the_same_paths() -> None:
     fields: FieldSet = {"f:b": {"f:x": {}, ".": {}, 'k:{"a":10}': {}, 'k:{"a":9}': {}}, "f:a": {}}
-    made = fieldset.sort_fields(fields)
+    made = fieldset.sort(fields)
     assert made == fields
     assert list(made) == ["f:a", "f:b"]
     assert list(made["f:b"]) == [".", "f:x", 'k:{"a":9}', 'k:{"a":10}']

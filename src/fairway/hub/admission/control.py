@@ -165,13 +165,11 @@ class Admission:
             if document is not None
         )
 
-        def namespace_labels() -> Labels | None:
+        def find_labels() -> Labels | None:
             found = self._objects.document("namespaces", "", namespace)
             return None if found is None else found["metadata"].get("labels") or {}
 
-        return Subject(
-            name=request.name, namespace=namespace, labels=labels, namespace_labels=namespace_labels
-        )
+        return Subject(name=request.name, namespace=namespace, labels=labels, namespace_labels=find_labels)
 
     def _evaluate(
         self,

@@ -171,12 +171,10 @@ class GarbageCollector(Controller[Key]):
             dependent, owner = self.resource(key[0]), self.resource(owner_key[0])
             if dependent is not None and owner is not None and owner.namespaced and not dependent.namespaced:
                 resolvable = False
-                await self._write_invalid_owner_event(key, metadata, reference)
+                await self._report_invalid_owner(key, metadata, reference)
         return resolvable
 
-    async def _write_invalid_owner_event(
-        self, key: Key, metadata: ObjectMetadata, reference: Document
-    ) -> None:
+    async def _report_invalid_owner(self, key: Key, metadata: ObjectMetadata, reference: Document) -> None:
         about, events = self.resource(key[0]), self.resource(EVENTS)
         seen = (key, str(reference.get("uid")))
         if about is None or events is None or seen in self._reported:

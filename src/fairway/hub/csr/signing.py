@@ -82,7 +82,7 @@ class RequestFault(Exception):
     """The fault of a request, as its owner reads it."""
 
 
-def decode_field(field: object) -> bytes:
+def decode(field: object) -> bytes:
     """Return the bytes of a base64 field; empty if invalid."""
     try:
         return base64.b64decode(field, validate=True) if isinstance(field, str) else b""
@@ -92,7 +92,7 @@ def decode_field(field: object) -> bytes:
 
 def parse(request: object) -> x509.CertificateSigningRequest:
     """Parse ``request``, base64 of PEM, and verify its signature. Raises RequestFault."""
-    kind, body = next(csr.pem_blocks(decode_field(request)), ("", b""))
+    kind, body = next(csr.pem_blocks(decode(request)), ("", b""))
     if kind != "CERTIFICATE REQUEST":
         raise RequestFault(NOT_PEM)
     try:

@@ -15,15 +15,7 @@ from fairway.api.csr import pem_blocks
 from fairway.api.meta import format_time
 from fairway.api.selector import quote
 from fairway.hub import status
-from fairway.hub.csr.signing import (
-    CLIENT,
-    NOT_MASTERS,
-    USAGES,
-    RequestFault,
-    decode_field,
-    organizations,
-    parse,
-)
+from fairway.hub.csr.signing import CLIENT, NOT_MASTERS, USAGES, RequestFault, decode, organizations, parse
 from fairway.hub.rbac.authorizer import Attributes, Authorizer
 from fairway.hub.resource import Document
 from fairway.hub.user import MASTERS, User
@@ -205,7 +197,7 @@ def _condition_causes(conditions: list[Document]) -> Iterator[status.Cause]:
 
 def _certificate_fault(field: object) -> str:
     found = False
-    for kind, body in pem_blocks(decode_field(field)):
+    for kind, body in pem_blocks(decode(field)):
         if kind != "CERTIFICATE":
             return OTHER_BLOCK.format(kind=quote(kind))
         try:

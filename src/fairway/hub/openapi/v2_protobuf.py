@@ -109,9 +109,8 @@ def _encode_additional(number: int, value: bool | Document) -> bytes:
 
 
 def _encode_types(number: int, value: str | list[str]) -> bytes:
-    return _frame(
-        number, b"".join(_encode_text(1, each) for each in ([value] if isinstance(value, str) else value))
-    )
+    types = [value] if isinstance(value, str) else value
+    return _frame(number, b"".join(_encode_text(1, each) for each in types))
 
 
 def _encode_parameter(number: int, value: Document) -> bytes:

@@ -184,7 +184,7 @@ def _merge(request: _Request, *, force: bool, time: str) -> tuple[Document, Mana
     if fields:
         moved = not ownership.json_equal(_without_managed_fields(live), _without_managed_fields(result))
         stamp = time if moved else last.time if last is not None else ""
-        owners[entry.key] = replace(entry, fields=fieldset.sort_fields(fields), time=stamp)
+        owners[entry.key] = replace(entry, fields=fieldset.sort(fields), time=stamp)
     return result, owners
 
 

@@ -182,14 +182,14 @@ def _format_element(element: str) -> str:
     return f"[{','.join(f'{name}={go_format.format_value(item)}' for name, item in pairs)}]"
 
 
-def sort_fields(fields: FieldSet) -> FieldSet:
+def sort(fields: FieldSet) -> FieldSet:
     """Return the same set with its keys in Kubernetes' order."""
     checkpoint()
     if not fields:
         return LEAF
     made: FieldSet = {SELF: LEAF} if SELF in fields else {}
     for name in _sorted(fields):
-        made[name] = sort_fields(fields[name])
+        made[name] = sort(fields[name])
     return made
 
 

@@ -228,9 +228,7 @@ def release_fields(
         if key != but:
             fields = fieldset.difference(fieldset.difference(fields, changed), removed)
         if fields:
-            kept[key] = (
-                entry if fields == entry.fields else replace(entry, fields=fieldset.sort_fields(fields))
-            )
+            kept[key] = entry if fields == entry.fields else replace(entry, fields=fieldset.sort(fields))
     return kept
 
 
@@ -239,7 +237,7 @@ def add_fields(managers: Managers, entry: Entry) -> None:
     if entry.fields:
         previous = managers.get(entry.key)
         owned = fieldset.union(entry.fields, previous.fields) if previous else entry.fields
-        managers[entry.key] = replace(entry, fields=fieldset.sort_fields(owned))
+        managers[entry.key] = replace(entry, fields=fieldset.sort(owned))
 
 
 def without_unowned(fields: FieldSet) -> FieldSet:
@@ -269,6 +267,6 @@ def cap_updates(managers: Managers) -> Managers:
             kept[bucket.key] = replace(kept.pop(first.key), manager=ANCIENT, subresource="")
         fields = fieldset.union(entry.fields, kept[bucket.key].fields)
         del kept[entry.key]
-        kept[bucket.key] = replace(bucket, fields=fieldset.sort_fields(fields), time=entry.time)
+        kept[bucket.key] = replace(bucket, fields=fieldset.sort(fields), time=entry.time)
         surplus -= 1
     return kept

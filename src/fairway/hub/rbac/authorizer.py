@@ -334,9 +334,7 @@ class Authorizer:
         changed = self._objects.changed_since(resource, seen) if seen >= 0 else None
         if changed is not None:
             for namespace, name in changed:
-                self._index_document(
-                    resource, namespace, name, self._objects.document(resource, namespace, name)
-                )
+                self._put(resource, namespace, name, self._objects.document(resource, namespace, name))
             return
         if resource == CLUSTER_ROLES:
             self._cluster_roles.clear()
@@ -348,9 +346,9 @@ class Authorizer:
                 del self._bindings[place]
         for document in self._objects.documents(resource):
             meta = document["metadata"]
-            self._index_document(resource, meta.get("namespace", ""), meta["name"], document)
+            self._put(resource, meta.get("namespace", ""), meta["name"], document)
 
-    def _index_document(self, resource: str, namespace: str, name: str, document: Document | None) -> None:
+    def _put(self, resource: str, namespace: str, name: str, document: Document | None) -> None:
         if resource == CLUSTER_ROLES:
             if document is None:
                 self._cluster_roles.pop(name, None)

@@ -99,10 +99,8 @@ def self_subject_rules_review(document: Document, *, user: User, authorizer: Aut
     rules, fault = authorizer.rules_for(user, namespace)
     written = [rule.document() for rule in rules]
     found: Document = {
-        "resourceRules": [_select_fields(each, _RESOURCE_RULE) for each in written if "resources" in each],
-        "nonResourceRules": [
-            _select_fields(each, _PATH_RULE) for each in written if "nonResourceURLs" in each
-        ],
+        "resourceRules": [_pick(each, _RESOURCE_RULE) for each in written if "resources" in each],
+        "nonResourceRules": [_pick(each, _PATH_RULE) for each in written if "nonResourceURLs" in each],
         "incomplete": False,
     }
     if fault:
@@ -120,7 +118,7 @@ _RESOURCE_RULE: Final = ("verbs", "apiGroups", "resources", "resourceNames")
 _PATH_RULE: Final = ("verbs", "nonResourceURLs")
 
 
-def _select_fields(rule: Document, keys: tuple[str, ...]) -> Document:
+def _pick(rule: Document, keys: tuple[str, ...]) -> Document:
     return {key: rule[key] for key in keys if key in rule}
 
 

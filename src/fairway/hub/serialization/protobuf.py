@@ -107,9 +107,9 @@ def _decode_envelope(data: memoryview) -> tuple[str, str, memoryview]:
                         WRONG_WIRE_TYPE.format(inner_type, "APIVersion" if inner == 1 else "Kind")
                     )
                 if inner == 1:
-                    version = _decode_text(text)
+                    version = _text(text)
                 elif inner == 2:
-                    kind = _decode_text(text)
+                    kind = _text(text)
         elif number == 2:
             body = value
     return version, kind, body
@@ -161,14 +161,14 @@ def _decode_varint(data: memoryview, position: int) -> tuple[int, int]:
 
 def _decode_message(made: Type, data: memoryview, depth: int) -> Document:
     given: Document = {}
-    _decode_fields(made, data, given, depth)
+    _add_fields(made, data, given, depth)
     for name, value in given.items():
         if made.fields[name].shape.kind == DICTIONARY:
             given[name] = dict(sorted(value.items()))
     return encode_fields(made, given)
 
 
-def _decode_fields(made: Type, data: memoryview, given: Document, depth: int) -> None:
+def _add_fields(made: Type, data: memoryview, given: Document, depth: int) -> None:
     if depth > _MAX_DEPTH:
         raise _Malformed(TOO_DEEP)
     for number, wire_type, value in _split_fields(data):
@@ -178,14 +178,10 @@ def _decode_fields(made: Type, data: memoryview, given: Document, depth: int) ->
         shape = field.shape
         if not field.name:
             assert shape.type is not None
-            _decode_fields(
-                shape.type, _check_wire_type(_BYTES, wire_type, value, shape.type.name), given, depth + 1
-            )
+            _add_fields(shape.type, _expect(_BYTES, wire_type, value, shape.type.name), given, depth + 1)
         elif shape.kind == LIST:
             assert shape.element is not None
-            given.setdefault(field.name, []).extend(
-                _decode_items(field, shape.element, wire_type, value, depth)
-            )
+            given.setdefault(field.name, []).extend(_items(field, shape.element, wire_type, value, depth))
         elif shape.kind == DICTIONARY:
             key, each = _decode_entry(field, wire_type, value, depth)
             given.setdefault(field.name, {})[key] = each
@@ -193,7 +189,7 @@ def _decode_fields(made: Type, data: memoryview, given: Document, depth: int) ->
             given[field.name] = _decode_value(field, shape, wire_type, value, depth)
 
 
-def _decode_items(field: Field, shape: Shape, wire_type: int, value: Any, depth: int) -> list[Any]:
+def _items(field: Field, shape: Shape, wire_type: int, value: Any, depth: int) -> list[Any]:
     if wire_type == _BYTES and _SCALAR_WIRE_TYPES.get(shape.kind) == _VARINT:
         packed, position = [], 0
         while position < len(value):
@@ -208,9 +204,9 @@ def _decode_entry(field: Field, wire_type: int, value: Any, depth: int) -> tuple
     shape = field.shape.element
     assert shape is not None
     key, found = "", None
-    for number, inner_type, inner in _split_fields(_check_wire_type(_BYTES, wire_type, value, field.name)):
+    for number, inner_type, inner in _split_fields(_expect(_BYTES, wire_type, value, field.name)):
         if number == 1:
-            key = _decode_text(_check_wire_type(_BYTES, inner_type, inner, field.name))
+            key = _text(_expect(_BYTES, inner_type, inner, field.name))
         elif number == 2:
             found = _decode_value(field, shape, inner_type, inner, depth)
     if found is None and shape.kind not in (UNION, "JSON"):
@@ -220,18 +216,18 @@ def _decode_entry(field: Field, wire_type: int, value: Any, depth: int) -> tuple
 
 def _decode_value(field: Field, shape: Shape, wire_type: int, value: Any, depth: int) -> Any:
     kind = shape.kind
-    _check_wire_type(_SCALAR_WIRE_TYPES.get(kind, _BYTES), wire_type, value, field.name)
+    _expect(_SCALAR_WIRE_TYPES.get(kind, _BYTES), wire_type, value, field.name)
     if kind == "string":
-        return _decode_text(value)
+        return _text(value)
     if kind == MESSAGE:
         assert shape.type is not None
         return _decode_message(shape.type, value, depth + 1)
     if kind == "bool":
         return value != 0
     if kind == "int32":
-        return _to_signed(value & 0xFFFF_FFFF, 32)
+        return _signed(value & 0xFFFF_FFFF, 32)
     if kind == "int64":
-        return _to_signed(value, 64)
+        return _signed(value, 64)
     if kind == "double":
         number = struct.unpack("<d", value)[0]
         return int(number) if number.is_integer() and abs(number) < 1e21 else number
@@ -253,24 +249,20 @@ def _decode_value(field: Field, shape: Shape, wire_type: int, value: Any, depth:
 def _decode_special(kind: str, data: memoryview) -> Any:
     layout = _LAYOUTS.get(kind, _FREE_FORM)
     parts = {
-        number: _check_wire_type(layout[number], wire_type, value, kind)
+        number: _expect(layout[number], wire_type, value, kind)
         for number, wire_type, value in _split_fields(data)
         if number in layout
     }
     try:
         if kind == "Time" or kind == "MicroTime":
-            since, nanos = _to_signed(parts.get(1, 0), 64), _to_signed(parts.get(2, 0) & 0xFFFF_FFFF, 32)
+            since, nanos = _signed(parts.get(1, 0), 64), _signed(parts.get(2, 0) & 0xFFFF_FFFF, 32)
             if not since and not nanos:
                 return None
             return seconds_of(since) if kind == "Time" else micros_of(since, nanos)
         if kind == "Quantity":
-            return str(Quantity.parse(_decode_text(parts.get(1, b"0"))))
+            return str(Quantity.parse(_text(parts.get(1, b"0"))))
         if kind == "IntOrString":
-            return (
-                _decode_text(parts.get(3, b""))
-                if parts.get(1)
-                else _to_signed(parts.get(2, 0) & 0xFFFF_FFFF, 32)
-            )
+            return _text(parts.get(3, b"")) if parts.get(1) else _signed(parts.get(2, 0) & 0xFFFF_FFFF, 32)
         raw = parts.get(1)
         return None if raw is None else _json(raw)
     except QuantityError as fault:
@@ -283,7 +275,7 @@ def _decode_special(kind: str, data: memoryview) -> Any:
 
 def _decode_union(made: Type, data: memoryview, depth: int) -> Any:
     given: Document = {}
-    _decode_fields(made, data, given, depth)
+    _add_fields(made, data, given, depth)
     for listed in ("schemas", "strings"):
         if given.get(listed):
             return given[listed]
@@ -294,15 +286,15 @@ def _decode_union(made: Type, data: memoryview, depth: int) -> Any:
     )
 
 
-def _check_wire_type(wanted: int, wire_type: int, value: Any, name: str) -> Any:
+def _expect(wanted: int, wire_type: int, value: Any, name: str) -> Any:
     if wire_type != wanted:
         raise _Malformed(WRONG_WIRE_TYPE.format(wire_type, name[:1].upper() + name[1:]))
     return value
 
 
-def _decode_text(value: "memoryview | bytes") -> str:
+def _text(value: "memoryview | bytes") -> str:
     return str(value, "utf-8", "replace")
 
 
-def _to_signed(value: int, bits: int) -> int:
+def _signed(value: int, bits: int) -> int:
     return value - (1 << bits) if value >> (bits - 1) else value

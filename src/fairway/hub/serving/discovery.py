@@ -61,9 +61,7 @@ def aggregated(registry: Registry, *, core: bool) -> Document:
                 "versions": [
                     {
                         "version": version,
-                        "resources": [
-                            _aggregated(r) for r in _sorted(registry.of_group_version(group, version))
-                        ],
+                        "resources": [_aggregated(r) for r in _sorted(registry.of_version(group, version))],
                         "freshness": "Current",
                     }
                     for version in versions
@@ -114,7 +112,7 @@ def resources(registry: Registry, group: str, version: str) -> Document | None:
     if version not in registry.groups.get(group, ()):
         return None
     listed = []
-    for resource in _sorted(registry.of_group_version(group, version)):
+    for resource in _sorted(registry.of_version(group, version)):
         entry: Document = {
             "name": resource.plural,
             "singularName": resource.singular or resource.kind.lower(),

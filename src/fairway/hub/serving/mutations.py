@@ -67,7 +67,7 @@ class Mutations:
         }
         return await verbs[exchange.verb](exchange, resource, info, raw)
 
-    def _decode_body(
+    def _decode(
         self, exchange: Exchange, resource: Resource, raw: bytes, *, strict: bool, kind: str = ""
     ) -> Document:
         content_type = exchange.request.headers.get("Content-Type", representation.JSON)
@@ -94,7 +94,7 @@ class Mutations:
             )
         return document
 
-    def _write_request(
+    def _request(
         self, exchange: Exchange, resource: Resource, info: RequestInfo, kind: str, *, applies: bool = False
     ) -> WriteRequest:
         written = options.parse_write(exchange.query, agent=exchange.agent, kind=kind, applies=applies)
@@ -145,11 +145,9 @@ class Mutations:
     async def _create(
         self, exchange: Exchange, resource: Resource, info: RequestInfo, raw: bytes
     ) -> web.Response:
-        asked = self._write_request(exchange, resource, info, options.CREATE_OPTIONS)
+        asked = self._request(exchange, resource, info, options.CREATE_OPTIONS)
         style = representation.negotiate(exchange.request.headers.get("Accept", ""), exchange.query)
-        document = self._decode_body(
-            exchange, resource, raw, strict=asked.options.validation == options.STRICT
-        )
+        document = self._decode(exchange, resource, raw, strict=asked.options.validation == options.STRICT)
         if self._subresources.serves(resource, info):
             payload = await self._subresources.create(resource, info, document, asked)
             return reply(exchange, payload, code=201, style=style)
@@ -161,11 +159,9 @@ class Mutations:
     async def _update(
         self, exchange: Exchange, resource: Resource, info: RequestInfo, raw: bytes
     ) -> web.Response:
-        asked = self._write_request(exchange, resource, info, options.UPDATE_OPTIONS)
+        asked = self._request(exchange, resource, info, options.UPDATE_OPTIONS)
         style = representation.negotiate(exchange.request.headers.get("Accept", ""), exchange.query)
-        document = self._decode_body(
-            exchange, resource, raw, strict=asked.options.validation == options.STRICT
-        )
+        document = self._decode(exchange, resource, raw, strict=asked.options.validation == options.STRICT)
         if self._subresources.serves(resource, info):
             payload = await self._subresources.update(resource, info, document, asked, style)
             return reply(exchange, payload, style=style)
@@ -181,9 +177,7 @@ class Mutations:
             raise status.Refusal(
                 code=415, reason="UnsupportedMediaType", message="415: Unsupported Media Type", details={}
             )
-        asked = self._write_request(
-            exchange, resource, info, options.PATCH_OPTIONS, applies=media == APPLY_PATCH
-        )
+        asked = self._request(exchange, resource, info, options.PATCH_OPTIONS, applies=media == APPLY_PATCH)
         style = representation.negotiate(exchange.request.headers.get("Accept", ""), exchange.query)
         patch = Patch(media=media, body=body.value(raw, media))
         if self._subresources.serves(resource, info):
@@ -217,7 +211,7 @@ class Mutations:
         """Decode DeleteOptions of any group and version."""
         if not raw:
             return None
-        document = self._decode_body(exchange, resource, raw, strict=False, kind=DELETE_OPTIONS)
+        document = self._decode(exchange, resource, raw, strict=False, kind=DELETE_OPTIONS)
         if document.get("kind") not in (None, "", DELETE_OPTIONS):
             version = document.get("apiVersion") or "meta.k8s.io/v1"
             raise status.bad_request(NO_KIND.format(kind=document["kind"], version=version))

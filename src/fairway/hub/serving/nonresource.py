@@ -182,7 +182,7 @@ class NonResourcePaths:
                 return None
 
     def _openapi(self, group: str, version: str) -> Document | None:
-        served = self._registry.of_group_version(group, version)
+        served = self._registry.of_version(group, version)
         return documents.document(group, version, served) if served else None
 
 

@@ -93,13 +93,13 @@ class _Token(msgspec.Struct, rename={"revision": "rv", "start": "start", "api": 
     start: str
 
 
-def _encode_continue_token(revision: int, last: tuple[str, str]) -> str:
+def _encode_token(revision: int, last: tuple[str, str]) -> str:
     """``last``: namespace and name of the last object of the page."""
     token = _Token(api=TOKEN, revision=revision, start="/".join(last))
     return base64.urlsafe_b64encode(msgspec.json.encode(token)).decode().rstrip("=")
 
 
-def _decode_continue_token(text: str) -> tuple[int, tuple[str, str]]:
+def _decode_token(text: str) -> tuple[int, tuple[str, str]]:
     raw = b""
     foreign = _FOREIGN.search(text)
     if foreign or len(text) % 4 == 1:
@@ -170,7 +170,7 @@ class Reader:
         after: tuple[str, str] | None = None
         exact: int | None = None
         if options.continue_token:
-            revision, after = _decode_continue_token(options.continue_token)
+            revision, after = _decode_token(options.continue_token)
             if options.revision not in ("", "0"):
                 raise status.bad_request("specifying resource version is not allowed when using continue")
             exact = None if revision == NOW else revision
@@ -184,7 +184,7 @@ class Reader:
         )
         metadata: Document = {"resourceVersion": str(revision)}
         if more:
-            metadata["continue"] = _encode_continue_token(revision, items[-1].key[1:])
+            metadata["continue"] = _encode_token(revision, items[-1].key[1:])
             if chosen.everything:
                 metadata["remainingItemCount"] = remaining
         return items, metadata
@@ -210,9 +210,7 @@ class Reader:
             )
         except TooOld as error:
             if after is not None and options.continue_token:
-                raise status.expired(
-                    CONTINUE_TOO_OLD, continue_token=_encode_continue_token(NOW, after)
-                ) from error
+                raise status.expired(CONTINUE_TOO_OLD, continue_token=_encode_token(NOW, after)) from error
             raise status.expired(LIST_TOO_OLD) from error
         if chosen.everything:
             return list(listing.items), listing.revision, listing.more, listing.remaining

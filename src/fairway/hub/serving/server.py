@@ -223,7 +223,7 @@ class Server:
         request = exchange.request
         exchange.verb = _verb(info, request)
         self._authorize(exchange, info)
-        if info.unservable and info.group is not None:
+        if info.invalid and info.group is not None:
             raise status.unknown_path()
         if not info.plural:
             return await self._document(exchange)
@@ -295,7 +295,7 @@ class Server:
         await self._documents.ensure(found.path, accept=accept)
         answer = (
             None
-            if found.unservable
+            if found.invalid
             else self._documents.find(
                 found.path,
                 accept=accept,

@@ -42,9 +42,8 @@ class Evictions:
         if (eviction.get("metadata") or {}).get("name") != name:
             raise status.bad_request("name in URL does not match name in Eviction object")
         resource = self._writer.resource("pods")
-        asked = parse_deletion(
-            {"dryRun": "All"} if request.options.dry_run else {}, eviction.get("deleteOptions")
-        )
+        query = {"dryRun": "All"} if request.options.dry_run else {}
+        asked = parse_deletion(query, eviction.get("deleteOptions"))
         item = self._store.head(("pods", namespace, name))
         if item is None:
             raise status.not_found("", "pods", name)

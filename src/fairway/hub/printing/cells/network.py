@@ -47,7 +47,7 @@ def _ports(document: Document, _: datetime) -> str:
     return ",".join(texts) or NONE
 
 
-def _endpoints(document: Document) -> Iterator[str]:
+def _targets(document: Document) -> Iterator[str]:
     for subset in document.get("subsets") or ():
         addresses = [each.get("ip", "") for each in subset.get("addresses") or ()]
         if not subset.get("ports"):
@@ -86,9 +86,7 @@ KINDS: Final[Mapping[str, Mapping[str, Cell]]] = {
         "Port(s)": _ports,
         "Selector": labels("spec", "selector"),
     },
-    "Endpoints": {
-        "Endpoints": lambda d, _: first_few(_endpoints(d), missing="") if d.get("subsets") else NONE
-    },
+    "Endpoints": {"Endpoints": lambda d, _: first_few(_targets(d), missing="") if d.get("subsets") else NONE},
     "EndpointSlice": {
         "AddressType": field("addressType"),
         "Ports": lambda d, _: first_few(map(_slice_port, d.get("ports") or ()), missing=UNSET),
