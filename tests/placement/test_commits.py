@@ -175,6 +175,8 @@ def test_first_bind_plugin_that_does_not_skip_takes_over_from_our_own() -> None:
 def test_rejection_gives_back_and_names_plugin_clusters_and_reason() -> None:
     books = Books(result=unschedulable("full", plugin="Books"))
     bench = Bench(reserves=[books])
+    bench.review("c", owner=P2)
+    books.log.clear()
     step = bench.review("ba")
     assert isinstance(step, Rejected)
     assert step.message == "plugin Books rejects a, b: full; the last decision is kept"
@@ -211,7 +213,7 @@ def test_wait_that_is_over_rejects_and_says_what_was_missing() -> None:
     )
 
 
-@pytest.mark.parametrize("change", ["clusters", "placement", "back"])
+@pytest.mark.parametrize("change", ["clusters", "placement", "given up", "back"])
 def test_wait_is_given_up_when_something_else_is_decided(change: str) -> None:
     books, gate = Books(), Gate()
     bench = Bench(reserves=[books], permits=[gate])
@@ -220,9 +222,9 @@ def test_wait_is_given_up_when_something_else_is_decided(change: str) -> None:
     bench.review("ab")
     if change == "placement":
         bench.workloads[P1] = workload("p1")
-    decided = {"clusters": "ac", "placement": "ab", "back": "a"}[change]
+    decided = {"clusters": "ac", "placement": "ab", "given up": "b", "back": "a"}[change]
     step = bench.review(decided)
-    expected = {"clusters": ["-b1", "+c1"], "placement": ["-b1", "+b1"], "back": ["-b1"]}[change]
+    expected = {"clusters": ["-b1", "+c1"], "back": ["-b1"]}.get(change, ["-b1", "+b1"])
     assert books.log[2:] == expected
     assert (step is None) == (change == "back")
 
@@ -261,8 +263,22 @@ def test_failed_write_gives_back_the_clusters_that_the_hub_does_not_show(shown: 
     assert (step is None) == (held == "")
     assert books.log == ["+a1", "+b1,c1", *([held] if held else [])]
     assert not bench.commits.take_faults(), "our own write is no plugin"
+    books.log.clear()
     bench.bind("bc")
-    assert books.log[-1] == "-a1", "a left the hub with this write only"
+    again = {"": ["+b1,c1"], "b": ["+c1"], "bc": []}[shown]
+    assert books.log == [*again, "-a1"], "a left the hub with this write only"
+
+
+def test_failed_write_that_gives_up_clusters_keeps_those_that_the_hub_shows() -> None:
+    books = Books()
+    bench = Bench(reserves=[books])
+    bench.bind("ab")
+    run = bench.review("a")
+    assert isinstance(run, RunBind)
+    back = bench.commits.failed(run, TimeoutError("no reply"))
+    assert isinstance(back, ReadBack)
+    assert isinstance(bench.commits.read_back(back, {"a", "b"}, now=0), Failed)
+    assert "-b1" not in books.log
 
 
 def test_fault_of_a_bind_plugin_is_the_reason_if_the_hub_shows_nothing() -> None:
@@ -284,6 +300,7 @@ def test_decisions_on_the_hub_are_reserved_at_the_start_of_a_term_and_given_back
     assert {owner: [each.message for each in found] for owner, found in refusals.items()} == {
         P1: ["full"] * 2
     }
+    assert books.log == ["+a1,b1", "-a1,b1", "+a1", "-a1", "+b1", "-b1"]
     assert bench.review("ab", shown="ab") is None, "the hub has the decision, whatever the plugin says"
     books.result = OK
     books.log.clear()
@@ -323,6 +340,9 @@ def test_rejected_placements_are_woken_when_a_plugin_without_columns_gives_back(
     books.result = OK
     bench.bind("b")
     assert (bench.woken, bench.events) == ([P2], [])
+    bench.commits.delete(P2)
+    bench.bind("c")
+    assert bench.woken == [P2], "a deleted placement is not woken"
 
 
 def test_readers_of_the_columns_are_woken_when_a_plugin_that_names_them_gives_back() -> None:
