@@ -3,6 +3,7 @@
 import asyncio
 import json
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from fairway.clusters.scores import SILENT, is_silent
 from fairway.controllers.scores import Orphans, Silence, SilencePolicy
 from fairway.controllers.scores.controller import SHOW_SECONDS
 from fairway.controllers.scores.silence_marker import BEFORE
-from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS, Conflict
+from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS, Conflict, Resource
 from fairway.observe.meters import Meters, values
 
 pytestmark = pytest.mark.looptime
@@ -366,6 +367,17 @@ async def test_no_score_is_silent_while_the_watch_is_down() -> None:
         shelf.mend()
         began = now()
         assert await hub.until(lambda: silent(hub)) == pytest.approx(began + 240, abs=2)
+
+
+@pytest.mark.parametrize("kind", [ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS], ids=["scores", "clusters"])
+async def test_watch_gap_restarts_all_grace_periods(kind: Resource[Any]) -> None:
+    hub = with_one()
+    async with watching(hub, WORST):
+        hub.of(kind).cut()
+        await asyncio.sleep(250)
+        assert not silent(hub)
+        hub.of(kind).mend()
+        assert await hub.until(lambda: silent(hub)) == pytest.approx(310, abs=2)
 
 
 async def test_start_restarts_all_grace_periods() -> None:
