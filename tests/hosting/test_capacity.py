@@ -145,6 +145,8 @@ def test_size_takes_its_share_of_the_room_where_its_own_slots_are_published() ->
     assert state.free(H1)[SLOTS] == 31 * 540
     assert amounts(state, small) == 31 * 540 // 2
     assert amounts(state, single) == 540
+    seven = state_of(host("h1"), load("h1", count=0, scores={"hcpSlotsSingle": 38, "hcpSlotsSmall": 8}))
+    assert 7 * amounts(seven, small) >= seven.free(H1)[SLOTS] > 7 * (amounts(seven, small) - 1)
     none_of_it = state_of(host("h1"), load("h1", count=0, scores={"hcpSlotsSingle": 3, "hcpSlotsSmall": 0}))
     assert amounts(none_of_it, small) > none_of_it.free(H1)[SLOTS]
 
@@ -201,6 +203,14 @@ def test_recreated_host_has_no_residents() -> None:
     state.upsert(host("h1", uid="new"), now=NOW)
     assert state.free(H1) == {}
     assert state.free(HostKey("h1", "new"))[HOSTED] == 80_000
+
+
+def test_request_that_moves_frees_its_earlier_host() -> None:
+    hosts = [each for name in ("h1", "h2") for each in (host(name), load(name, count=0))]
+    state = state_of(*hosts, placed("a", "h1"))
+    state.upsert(placed("a", "h2"), now=NOW)
+    free = {name: state.free(HostKey(name, f"uid-{name}"))[HOSTED] for name in ("h1", "h2")}
+    assert free == {"h1": 80_000, "h2": 79_000}
 
 
 def test_resident_is_countable_when_a_score_arrives_well_after_its_report() -> None:

@@ -92,6 +92,13 @@ def test_rebalance_prefers_a_hosted_cluster_that_does_not_exist_yet() -> None:
     assert plan.freeze == 0
 
 
+def test_rebalance_prefers_the_shortest_freeze() -> None:
+    """A hosted cluster of unknown size may be small, and is assumed to take the longest."""
+    custom = on("h1", "a", demand={"cpu": "1", "memory": "1Gi"})
+    state, requests = carried({"h1": [*custom, *on("h1", "b", "c")], "h2": []}, maxPerHost=2)
+    assert targets(rebalance(state, requests, now=NOW)) == {"b": "h2"}
+
+
 def test_rebalance_separates_tenants() -> None:
     state, requests = carried({"h1": on("h1", "a", "b"), "h2": []}, tenantAntiAffinity="Required")
     plan = rebalance(state, requests, now=NOW)

@@ -107,6 +107,19 @@ def test_healthy_plugin_decides_as_without_a_guard() -> None:
     assert not bench.reports
 
 
+def test_score_that_is_absent_may_have_any_value() -> None:
+    bench = Bench()
+    found = bench.run(
+        plugin(
+            score=lambda *_: None,
+            score_fleet=lambda _self, _context, rows: Raw(
+                np.full(len(rows), 5000), np.zeros(len(rows), bool)
+            ),
+        )
+    )
+    assert (found.selected, bench.reports) == (["d", "c"], [])
+
+
 FAULTY: dict[str, tuple[dict[str, Callable[..., Any]], str]] = {
     "filter raises": ({"filter": raises}, "plugin Foreign at Filter raised KeyError: 'zone'"),
     "filter exits": (
@@ -158,6 +171,10 @@ FAULTY: dict[str, tuple[dict[str, Callable[..., Any]], str]] = {
             "normalize_fleet": lambda _self, raw, _extent: np.full(len(raw), 500),
         },
         "plugin Foreign at NormalizeScore returned 500, not scores between -100 and 100",
+    ),
+    "chooses a row twice": (
+        {"choose": lambda *_: np.array([1, 1])},
+        "not different rows among the feasible ones",
     ),
     "chooses infeasible rows": (
         {"choose": lambda *_: np.array([1, 200])},
@@ -290,6 +307,23 @@ def test_quarantined_plugin_is_not_called() -> None:
         bench.run(plugin(filter=fails), OnFault.SKIP)
     assert len(calls) == FAULTS
     assert [each.quarantine for each in bench.reports] == [None] * (FAULTS - 1) + [FIRST_SECONDS]
+
+
+def test_success_ends_a_row_of_faults() -> None:
+    bench = Bench()
+    for _ in range(2):
+        for _ in range(FAULTS - 1):
+            bench.run(plugin(filter=raises))
+        bench.run(plugin(filter=lambda *_: OK))
+    assert [each.quarantine for each in bench.reports] == [None] * 2 * (FAULTS - 1)
+
+
+def test_fault_of_a_plugin_that_another_one_calls_is_charged_to_it_alone() -> None:
+    bench = Bench()
+    inner = bench.guarded(type("Inner", (), {"name": "Inner", "filter": raises})())
+    found = bench.run(plugin(filter=lambda _self, context, row: inner.filter(context, row)))
+    assert [each.fault.plugin for each in bench.reports] == ["Inner"]
+    assert found.status.message == "plugin Inner at Filter raised KeyError: 'zone'"
 
 
 def test_faults_of_one_plugin_do_not_count_for_another() -> None:

@@ -149,7 +149,7 @@ class HostingState:
         self._refresh_all(now)
 
     def upsert(self, obj: object, *, now: Micros) -> list[Event]:
-        """Create or replace an object. Return what that may help."""
+        """Create or replace an object. Return what that may help. A recreated object must be deleted before."""
         match obj:
             case HostingPolicy():
                 policy = policy_of(obj)
@@ -377,10 +377,6 @@ class HostingState:
         facts = self._facts(cluster, snapshot, now)
         if facts == old and not changed:
             return []
-        if old is not None and old.key != facts.key:
-            # The cluster was recreated: nothing can be placed on the old one.
-            self._close(old)
-            old = None
         self.facts[name] = facts
         capacity = facts.capacity
         before = self.free(facts.key)

@@ -45,9 +45,9 @@ class Quarantine:
         """Count a fault. Return the duration of the quarantine that begins with it, in seconds; None if none does."""
         record = self._records.setdefault(plugin, _Record())
         if record.times and now >= record.until + FORGIVEN_SECONDS:
-            record.times = record.faults = 0
+            record.times = 0
         record.faults += 1
-        on_trial = record.times > 0 and record.faults == 1 and record.until > 0
+        on_trial = record.times > 0
         if not (stalled or on_trial or record.faults >= FAULTS):
             return None
         seconds = min(LONGEST_SECONDS, FIRST_SECONDS * 2.0**record.times)
