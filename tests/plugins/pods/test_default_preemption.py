@@ -116,6 +116,16 @@ def test_node_whose_victim_matters_less_is_chosen(first: dict[str, Any], second:
         assert preempt(fleet, incoming(cpu="1"))[1:] == (other, ["second"])
 
 
+@pytest.mark.parametrize(("one", "other"), [("n0", "n1"), ("n1", "n0")])
+def test_node_where_a_younger_pod_is_enough_is_chosen(one: str, other: str) -> None:
+    fleet = fleet_of(
+        running("a", one, cpu="4", hour=5),
+        running("old", other, cpu="2", hour=1),
+        running("young", other, cpu="2", hour=9),
+    )
+    assert preempt(fleet, incoming(cpu="2"))[1:] == (other, ["young"])
+
+
 def test_node_with_fewer_victims_is_chosen() -> None:
     fleet = fleet_of(
         running("a", "n0", cpu="2"),
@@ -138,6 +148,22 @@ def test_node_without_violation_of_a_disruption_budget_is_chosen() -> None:
     fleet.upsert_budget(budget("db", 0, app="db"))
     fleet.delete_budget("ns1", "db")
     assert preempt(fleet, incoming(cpu="1"))[1:] == ("n0", ["guarded"])
+
+
+def test_more_candidates_are_searched_while_all_violate_a_budget() -> None:
+    spec = default_spec(
+        args={"DefaultPreemption": {"min_candidate_nodes_percentage": 0, "min_candidate_nodes_absolute": 1}}
+    )
+    profile = build_profile(spec, pod_registry())
+    fleet = fleet_of(
+        running("guarded", "n0", labels={"app": "db"}, cpu="4"), running("free", "n1", priority=5, cpu="4")
+    )
+    fleet.upsert_budget(budget("db", 0, app="db"))
+    for at in range(4):  # the name of a pod decides which node is first
+        asking = pod_workload(pod(f"new{at}", spec={"priority": 10}, cpu="1"))
+        plan = Preemption.of(cycle.run(fleet.snapshot(), asking, profile, now=0))
+        assert plan is not None
+        assert plan.node == "n1"
 
 
 def test_pods_with_a_budget_are_reprieved_first_though_less_important() -> None:
@@ -226,6 +252,11 @@ def test_pod_waits_for_the_victims_on_its_nominated_node() -> None:
     assert victims == []
     assert outcome.relief is not None
     assert outcome.relief.reasons == (VICTIMS_TERMINATE,)
+    fleet = fleet_of(victim, running("b", "n1", cpu="4"))
+    fleet.upsert_node(
+        node("n0", ready="True", taints=(NodeTaint(key="k", effect="NoSchedule"),), cpu="4", pods="110")
+    )
+    assert preempt(fleet, nominated)[1:] == ("n1", ["b"]), "its nominated node cannot take it any more"
 
 
 def test_preemption_leaves_the_fleet_unchanged() -> None:
