@@ -162,6 +162,29 @@ def test_deleted_pod_takes_the_nodes_of_the_pods_that_wait_for_it() -> None:
     assert (harness.bound, harness.used()) == ([], 0)
 
 
+def test_pod_that_never_waited_takes_no_nodes_from_others() -> None:
+    harness = Harness(nodes=2)
+    harness.group(min_member=3)
+    for name in ("a", "b", "c"):
+        harness.put(name)
+    refused = pod_workload(pod("refused", labels={GROUP_LABEL: "g"}))
+    harness.gang.unreserve(CommitContext(workload=refused, hosts=(), started=0))
+    harness.run()
+    assert harness.used() == 2
+
+
+def test_deleted_pods_of_a_group_do_not_count_for_later_ones() -> None:
+    harness = Harness(nodes=3)
+    harness.group(min_member=2)
+    for name in ("a", "b"):
+        harness.put(name)
+    for at, name in enumerate(("a", "b")):
+        harness.gang.delete_pod(pod(name, on=f"n{at}", labels={GROUP_LABEL: "g"}))
+    for name in ("c", "d"):
+        harness.put(name)
+    assert sorted(harness.bound) == ["a", "b"], "one node is not enough for both"
+
+
 def test_pod_joins_a_group_that_runs() -> None:
     harness = Harness(nodes=3)
     harness.group(min_member=2)

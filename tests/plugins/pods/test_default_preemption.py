@@ -259,6 +259,12 @@ def test_pod_waits_for_the_victims_on_its_nominated_node() -> None:
     assert preempt(fleet, nominated)[1:] == ("n1", ["b"]), "its nominated node cannot take it any more"
 
 
+def test_node_to_which_another_pod_is_nominated_may_be_chosen() -> None:
+    fleet = fleet_of(running("a", "n0", cpu="4"), nodes=1)
+    fleet.nominate(pod("other", cpu="1"), "n0")
+    assert preempt(fleet, incoming(cpu="1"))[1:] == ("n0", ["a"])
+
+
 def test_preemption_leaves_the_fleet_unchanged() -> None:
     fleet = fleet_of(running("a", "n0", cpu="4"), nodes=1)
     before = fleet.generation

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from msgspec import structs
 
-from fairway.api.node import Node
+from fairway.api.node import Node, NodeTaint
 from fairway.api.pod import Pod
 from fairway.api.pod_affinity import (
     Affinity,
@@ -280,6 +280,35 @@ def test_alike_pods_that_share_domains_follow_each_other(spec: dict[str, Any], z
     assert len({int(name[1:]) % 3 for name in on}) == zones
     assert max(Counter(on).values()) == most
     assert memory.followed >= 8
+
+
+class AlikePods:
+    """Pods of an app that are alike, on nodes in zones of their own."""
+
+    def __init__(self, **spec: Any) -> None:
+        self.fleet, self.memory, self.spec = NodeFleet(), AlikeMemory(), spec
+        self.fleet.load(zoned_nodes(2))
+
+    def select(self, name: str) -> list[str]:
+        asking = pod(name, labels={"app": "web"}, spec=self.spec)
+        return self.memory.run(self.fleet.snapshot(), pod_workload(asking), PROFILE, now=0).selected
+
+
+def test_spread_that_honors_taints_counts_again_when_a_node_is_tainted() -> None:
+    alike = AlikePods(topologySpreadConstraints=(structs.replace(SPREAD, nodeTaintsPolicy="Honor"),))
+    alike.fleet.upsert_pod(pod("present", on="n1", labels={"app": "web"}))
+    assert [alike.select(name) for name in "abc"] == [["n0"]] * 3
+    tainted = zoned_nodes(1)[0]
+    taints = (NodeTaint(key="k", effect="NoSchedule"),)
+    alike.fleet.upsert_node(structs.replace(tainted, spec=structs.replace(tainted.spec, taints=taints)))
+    assert alike.select("d") == ["n1"], "the zone of the tainted node does not count"
+
+
+def test_first_pod_of_an_affinity_decides_the_zone_of_those_that_follow() -> None:
+    alike = AlikePods(affinity=Affinity(podAffinity=BY_ZONE))
+    assert [alike.select(name) for name in "abc"] == [["n0"]] * 3
+    alike.fleet.upsert_pod(pod("first", on="n1", labels={"app": "web"}, cpu="2"))
+    assert alike.select("d") == ["n1"]
 
 
 def test_alike_pods_with_preferred_spread_do_not_follow() -> None:

@@ -191,6 +191,26 @@ def test_pod_that_may_preempt_earmarks_takes_the_fewest_and_only_if_no_node_is_l
     assert harness.run(new_pod("high")).selected == ["n1"]
 
 
+def test_pod_takes_the_largest_earmarks_of_a_node_first() -> None:
+    harness = Harness({"n1": 4})
+    harness.earmark(1, "n1", for_="vm-a", id_="m1/room/ns1/a")
+    harness.earmark(3, "n1", for_="vm-b", id_="m2/room/ns1/b")
+    harness.room.preempting = frozenset({"high"})
+    plan = EarmarkPreemption.of(harness.run(new_pod("high", units=3)))
+    assert plan is not None
+    assert plan.beneficiaries == ("ns1/vm-b",)
+
+
+def test_beneficiary_of_an_earmark_does_not_follow_pods_that_are_otherwise_alike() -> None:
+    harness, memory = Harness({"n1": 4, "n2": 8}), AlikeMemory()
+    harness.earmark(4, "n1", for_="vm-a")
+    selected = [
+        memory.run(harness.fleet.snapshot(), pod_workload(new_pod(name)), harness.profile, now=0).selected
+        for name in ("a", "b", "c", "vm-a")
+    ]
+    assert (selected, memory.followed) == ([["n2"], ["n2"], ["n2"], ["n1"]], 1)
+
+
 def test_permit_counts_although_the_pod_requests_nothing() -> None:
     harness = Harness({"n1": 4, "n2": 4})
     harness.book("vm", 3, "n1")
@@ -224,6 +244,7 @@ def test_target_of_a_migration_avoids_its_source_and_nodes_above_the_watermark()
     harness.room.targets = {"target": "n1"}
     harness.room.sizes["target"] = size(3)
     harness.book("full", 7, "n2")
+    harness.book("below", 6, "n3")
     assert harness.run(new_pod("target")).selected == ["n3"]
     assert harness.reasons(new_pod("target"), "n1") == ("source node",)
     assert harness.reasons(new_pod("target"), "n2") == tuple(
