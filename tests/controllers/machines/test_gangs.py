@@ -59,6 +59,19 @@ async def test_pods_of_a_group_that_does_not_fit_hold_their_nodes_until_the_time
     assert hub.load() == {"n1": 2, "n2": 3}
 
 
+async def test_pods_that_wait_for_their_group_are_preempted_without_being_deleted() -> None:
+    hub = PodHub()
+    hub.node("n1", cpu="2")
+    hub.group("job", members=3, timeout=600)
+    async with scheduling(hub, config=CONFIG):
+        for name in ("a", "b", "c"):
+            member(hub, name)
+        await hub.until(lambda: hub.condition("c")[0] == "False")
+        hub.pod("high", scheduler="gang", cpu="2", priority=10)
+        await hub.until(lambda: hub.place("high") == "n1")
+        assert {hub.place(name) for name in ("a", "b", "c")} == {""}
+
+
 async def test_group_starts_when_room_for_its_last_pod_appears() -> None:
     hub = PodHub()
     hub.node("n1", cpu="2")

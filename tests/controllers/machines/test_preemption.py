@@ -85,6 +85,31 @@ async def test_pod_of_higher_priority_takes_the_room_and_clears_the_nomination()
     assert hub.place("high") == ""
 
 
+async def test_pod_of_equal_priority_leaves_a_nomination_on_its_node() -> None:
+    hub = full_hub()
+    async with scheduling(hub):
+        hub.pod("a", priority=10)
+        await hub.until(lambda: len(hub.deleted()) == 1)
+        hub.pod("b", priority=10)
+        await hub.until(lambda: hub.find("b").status.nominatedNodeName == "n0")
+        await asyncio.sleep(10)
+        assert hub.find("a").status.nominatedNodeName == "n0"
+        for name in hub.deleted():
+            hub.finish(name)
+        await hub.until(lambda: (hub.place("a"), hub.place("b")) == ("n0", "n0"))
+
+
+async def test_victim_that_a_user_deleted_is_not_reported_as_preempted() -> None:
+    hub = full_hub()
+    for name in ("low00", "low01"):
+        hub.end(name)
+    async with scheduling(hub) as events:
+        hub.pod("high", priority=10)
+        await hub.until(lambda: hub.find("high").status.nominatedNodeName == "n0")
+        await asyncio.sleep(10)
+        assert not [name for name, reason, _ in events.recorded if reason == "Preempted"]
+
+
 async def test_two_preemptors_choose_different_nodes() -> None:
     hub = full_hub(nodes=2)
     async with scheduling(hub):

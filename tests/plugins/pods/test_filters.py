@@ -210,11 +210,11 @@ def test_every_lacking_resource_is_a_reason_and_too_small_nodes_are_unresolvable
 
 
 def test_ignored_extended_resources_are_not_checked() -> None:
-    fit = {"ignored_resources": ["example.com/a"], "ignored_resource_groups": ["example.org"]}
+    fit = {"ignored_resources": ["example.com/a", "cpu"], "ignored_resource_groups": ["example.org"]}
     profile = build_profile(default_spec(args={"NodeResourcesFit": fit}), pod_registry())
-    wanted: dict[str, Any] = {"example.com/a": "1", "example.org/b": "1", "example.net/c": "1"}
+    wanted: dict[str, Any] = {"example.com/a": "1", "example.org/b": "1", "example.net/c": "1", "cpu": "999"}
     found = rejections(fleet_of(usable("n1")), pod("new", **wanted), profile)
-    assert found == {"n1": (UNRESOLVABLE, ("Insufficient example.net/c",))}
+    assert found == {"n1": (UNRESOLVABLE, ("Insufficient cpu", "Insufficient example.net/c"))}
 
 
 @pytest.mark.parametrize(
