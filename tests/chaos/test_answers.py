@@ -35,7 +35,7 @@ class Gate:
 
     @contextmanager
     def holding(self) -> Iterator[None]:
-        append, settled = Log.append, Store.settled
+        append, settled = Log.append, Store.wait_for_commits
 
         def held(log: Log, rows: Any) -> None:
             self.reached.set()
@@ -48,7 +48,7 @@ class Gate:
             self.awaited.set()
             await settled(store)
 
-        with mock.patch.object(Log, "append", held), mock.patch.object(Store, "settled", awaiting):
+        with mock.patch.object(Log, "append", held), mock.patch.object(Store, "wait_for_commits", awaiting):
             try:
                 yield
             finally:
