@@ -106,7 +106,7 @@ profiles:
       resources: [{name: cpu, weight: 1}, {name: memory}]
   - name: PodTopologySpread
     args:
-      defaultConstraints: []
+      defaultConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}]
       defaultingType: List
   - name: InterPodAffinity
     args:
@@ -245,8 +245,6 @@ def test_everything_without_effect_is_noted_with_its_line() -> None:
         "scheduler.yaml:6: clientConnection: has no effect: use --kubeconfig and --context",
         "scheduler.yaml:9: parallelism: has no effect: Fairway evaluates all nodes with array operations",
         "scheduler.yaml:10: percentageOfNodesToScore: has no effect: Fairway scores every node",
-        "scheduler.yaml:14: profiles[0]: pods without topologySpreadConstraints are not spread: there are no default "
-        "constraints; write defaultingType: List for PodTopologySpread to state that",
         "scheduler.yaml:14: profiles[0]: the default plugins VolumeRestrictions, NodeVolumeLimits, DynamicResources do "
         "not exist here: two pods may use a ReadWriteOncePod claim, or one cloud disk, at the same time; more volumes "
         "may be attached to a node than its CSI driver allows; resource claims are not allocated; list them under "
@@ -277,7 +275,10 @@ def test_every_argument_of_kube_scheduler_plugins_is_passed_on() -> None:
     assert args["Coscheduling"] == {"permit_waiting_time_seconds": 10}
     assert list(args["NodeAffinity"]) == ["added_affinity"]
     assert args["NodeResourcesFit"]["scoring_strategy"]["type"] == "RequestedToCapacityRatio"
-    assert args["PodTopologySpread"] == {}
+    assert args["PodTopologySpread"] == {
+        "default_constraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}],
+        "defaulting_type": "List",
+    }
 
 
 def test_disabling_all_plugins_leaves_those_that_are_enabled() -> None:
@@ -368,8 +369,17 @@ def test_old_version_of_the_configuration_is_refused() -> None:
         ("NodeResourcesBalancedAllocation", "{resources: [{name: cpu, weight: 2}]}", ".resources[0].weight",
          "must be 1; got 2"),
         ("PodTopologySpread", "{defaultingType: List, defaultConstraints: [{maxSkew: 1, topologyKey: zone, "
-         "whenUnsatisfiable: ScheduleAnyway}]}", ".defaultConstraints", "default constraints are not supported: only "
-         "those of the pod count; write topologySpreadConstraints into the pods, and defaultConstraints: []"),
+         "whenUnsatisfiable: ScheduleAnyway}, {maxSkew: 2, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}]}",
+         ".defaultConstraints[1]", "duplicate constraint on zone with ScheduleAnyway"),
+        ("PodTopologySpread", "{defaultingType: List, defaultConstraints: [{maxSkew: 0, topologyKey: zone, "
+         "whenUnsatisfiable: ScheduleAnyway}]}", ".defaultConstraints[0].maxSkew", "must be greater than 0; got 0"),
+        ("PodTopologySpread", "{defaultingType: List, defaultConstraints: [{maxSkew: 1, "
+         "whenUnsatisfiable: ScheduleAnyway}]}", ".defaultConstraints[0].topologyKey", "must name a label of nodes"),
+        ("PodTopologySpread", "{defaultingType: List, defaultConstraints: [{maxSkew: 1, topologyKey: zone}]}",
+         ".defaultConstraints[0].whenUnsatisfiable", "must be DoNotSchedule or ScheduleAnyway; got ''"),
+        ("PodTopologySpread", "{defaultingType: List, defaultConstraints: [{maxSkew: 1, topologyKey: zone, "
+         "whenUnsatisfiable: ScheduleAnyway, labelSelector: {}}]}", ".defaultConstraints[0].labelSelector",
+         "must be absent: the constraint counts the pods of the pod's Services and controller"),
         ("PodTopologySpread", "{defaultConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: "
          "ScheduleAnyway}]}", ".defaultConstraints", "must be empty because defaultingType is System; write "
          "defaultingType: List"),

@@ -29,7 +29,7 @@ from fairway.api.pod_requests import (
     readable_requests,
     scoring_requests,
 )
-from fairway.api.selector import IN, SelectorError, compile_selector
+from fairway.api.selector import IN, Selector, SelectorError, compile_selector
 from fairway.fleet.column import Key
 from fairway.fleet.resources import requested
 from fairway.nodes.cells import in_milli_units
@@ -288,6 +288,11 @@ class PodTemplate:
         return self._spread(SCHEDULE_ANYWAY)
 
     @property
+    def has_spread(self) -> bool:
+        """Whether the pod has constraints of its own, so that default ones do not apply."""
+        return bool(self._pod.spec.topologySpreadConstraints)
+
+    @property
     def has_preferred_spread(self) -> bool:
         return any(
             each.whenUnsatisfiable == SCHEDULE_ANYWAY for each in self._pod.spec.topologySpreadConstraints
@@ -302,7 +307,10 @@ class PodTemplate:
 
     def _constraint(self, given: TopologySpreadConstraint) -> SpreadConstraint:
         wire = with_label_keys(given.labelSelector, self.labels, match=given.matchLabelKeys)
-        selector = compile_selector(wire)
+        return self.constraint_on(given, compile_selector(wire))
+
+    def constraint_on(self, given: TopologySpreadConstraint, selector: Selector) -> SpreadConstraint:
+        """Return a constraint on the pods that a selector means, whatever selector the constraint has."""
         query = PodQuery(((frozenset({self.namespace}), selector),), terminating=False)
         return SpreadConstraint(
             topology_key=given.topologyKey,

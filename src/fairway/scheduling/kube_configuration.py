@@ -27,7 +27,6 @@ API_VERSION: Final = f"{GROUP}/v1"
 KIND: Final = "KubeSchedulerConfiguration"
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 """The profile of pods that name no scheduler."""
-SPREAD: Final = "PodTopologySpread"
 
 IGNORED: Final = "has no effect: {reason}"
 TAKES_ALL_PODS: Final = (
@@ -42,8 +41,6 @@ REMOVED: Final = "plugin {name!r} does not exist in Kubernetes 1.36 either: {rea
 REMOVED_REMEDY: Final = "remove it"
 ABSENT_BY_DEFAULT: Final = "the default plugins {names} do not exist here: {reasons}"
 ABSENT_BY_DEFAULT_REMEDY: Final = "list them under multiPoint.disabled if no pod needs them"
-NOT_SPREAD: Final = "pods without topologySpreadConstraints are not spread: there are no default constraints"
-NOT_SPREAD_REMEDY: Final = "write defaultingType: List for PodTopologySpread to state that"
 ARGS_IGNORED: Final = "arguments of plugin {name!r} have no effect: it does not exist here"
 WEIGHT_IGNORED: Final = "the weight of plugin {name!r} has no effect: it does not score"
 
@@ -87,7 +84,7 @@ _KUBE_POINTS: Final[Mapping[str, frozenset[str]]] = {
     "NodeResourcesFit": _PREPARED,
     "VolumeBinding": _PREPARED | {"reserve", "preBind"},
     "VolumeZone": frozenset({"preFilter", "filter"}),
-    SPREAD: _PREPARED,
+    "PodTopologySpread": _PREPARED,
     "InterPodAffinity": _PREPARED,
     "NodeResourcesBalancedAllocation": frozenset({"preScore", "score"}),
     "DefaultPreemption": frozenset({"preEnqueue", "postFilter"}),
@@ -211,11 +208,6 @@ def _check_defaults(profile: ProfileConfiguration) -> Iterator[Problem]:
             names=", ".join(names), reasons="; ".join(_ABSENT[name] for name in names)
         )
         yield Problem(path=profile.path, message=message, remedy=ABSENT_BY_DEFAULT_REMEDY)
-    spread = next((each for each in profile.plugin_config if each.name == SPREAD), None)
-    if given.disables(SPREAD) or (spread is not None and spread.args.get("defaultingType") == "List"):
-        return
-    where = profile.path if spread is None else (*spread.path, "args")
-    yield Problem(path=where, message=NOT_SPREAD, remedy=NOT_SPREAD_REMEDY)
 
 
 def _point(field: str) -> str:

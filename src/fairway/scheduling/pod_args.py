@@ -8,7 +8,12 @@ from typing import Any, Final
 
 import msgspec
 
-from fairway.api.pod_affinity import NodeAffinity, TopologySpreadConstraint
+from fairway.api.pod_affinity import (
+    DO_NOT_SCHEDULE,
+    SCHEDULE_ANYWAY,
+    NodeAffinity,
+    TopologySpreadConstraint,
+)
 from fairway.machines.settings import machine_settings
 from fairway.plugins.pods.vm_scaling import NAME as MACHINES
 from fairway.plugins.pods.vm_scaling import VirtualMachineAutoscaling
@@ -27,12 +32,13 @@ from fairway.scheduling.kube_configuration import API_VERSION
 IGNORED: Final = "has no effect: {reason}"
 NO_CLAIMS_BOUND: Final = "Fairway schedules pods whose claims are bound, and binds no claim"
 GROUPS_NOT_DELAYED: Final = "the pods of a group that gave up have the back-off of every pod"
-DEFAULT_CONSTRAINTS: Final = "default constraints are not supported: only those of the pod count"
-DEFAULT_CONSTRAINTS_REMEDY: Final = (
-    "write topologySpreadConstraints into the pods, and defaultConstraints: []"
-)
 WITH_SYSTEM: Final = "must be empty because defaultingType is System"
 WITH_SYSTEM_REMEDY: Final = "write defaultingType: List"
+NO_KEY: Final = "must name a label of nodes"
+NO_SKEW: Final = "must be greater than 0; got {given}"
+NO_ACTION: Final = "must be DoNotSchedule or ScheduleAnyway; got {given!r}"
+NO_SELECTOR: Final = "must be absent: the constraint counts the pods of the pod's Services and controller"
+DUPLICATE: Final = "duplicate constraint on {key} with {action}"
 WEIGHT_OF_BALANCE: Final = "must be 1; got {given}"
 
 
@@ -114,7 +120,7 @@ _IGNORED: Final[Mapping[str, Mapping[str, str]]] = {
     "VolumeBinding": dict.fromkeys(("bindTimeoutSeconds", "shape"), NO_CLAIMS_BOUND),
     "Coscheduling": {"podGroupBackoffSeconds": GROUPS_NOT_DELAYED},
 }
-_NOT_PASSED: Final = frozenset({"api_version", "kind", "default_constraints", "defaulting_type"})
+_NOT_PASSED: Final = frozenset({"api_version", "kind"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,12 +181,26 @@ def _check_spread(args: Any, path: Steps) -> list[Problem]:
     if args.defaulting_type not in ("System", "List"):
         message = WRONG_WORD.format(choices="System or List", given=args.defaulting_type)
         return [Problem(path=(*path, "defaultingType"), message=message)]
-    if not args.default_constraints:
-        return []
     where = (*path, "defaultConstraints")
-    if args.defaulting_type == "System":
+    if args.default_constraints and args.defaulting_type == "System":
         return [Problem(path=where, message=WITH_SYSTEM, remedy=WITH_SYSTEM_REMEDY)]
-    return [Problem(path=where, message=DEFAULT_CONSTRAINTS, remedy=DEFAULT_CONSTRAINTS_REMEDY)]
+    problems: list[Problem] = []
+    known: set[tuple[str, str]] = set()
+    for at, each in enumerate(args.default_constraints):
+        key, action = each.topologyKey, each.whenUnsatisfiable
+        wrong = {
+            "topologyKey": "" if key else NO_KEY,
+            "maxSkew": "" if each.maxSkew > 0 else NO_SKEW.format(given=each.maxSkew),
+            "whenUnsatisfiable": ""
+            if action in (DO_NOT_SCHEDULE, SCHEDULE_ANYWAY)
+            else NO_ACTION.format(given=action),
+            "labelSelector": "" if each.labelSelector is None else NO_SELECTOR,
+        }
+        problems += [Problem(path=(*where, at, field), message=text) for field, text in wrong.items() if text]
+        if (key, action) in known:
+            problems.append(Problem(path=(*where, at), message=DUPLICATE.format(key=key, action=action)))
+        known.add((key, action))
+    return problems
 
 
 def _check_balanced(args: Any, path: Steps) -> list[Problem]:

@@ -22,7 +22,7 @@ from fairway.api.pod import Pod
 from fairway.controllers.kinds import NAMESPACES
 from fairway.controllers.leadership import ALONE, Leadership
 from fairway.controllers.machines import MachinesController
-from fairway.controllers.machines.kinds import BUDGETS, CLAIMS, POD_GROUPS, VOLUMES
+from fairway.controllers.machines.kinds import BUDGETS, CLAIMS, OWNERS, POD_GROUPS, VOLUMES
 from fairway.kube import Clock, Conflict, NotFound, Patch, Recorder, TransportError
 from fairway.kube.resource import NODES, PODS
 from fairway.observe.meters import Meters
@@ -297,6 +297,8 @@ async def scheduling(
         groups=True,
         clock=clock or LoopClock(),
     )
+    for resource in OWNERS:
+        hub.of(resource)
     for resource in (NODES, PODS, NAMESPACES, CLAIMS, VOLUMES, BUDGETS, POD_GROUPS):
         hub.of(resource)
     controller.watch(hub.informers)

@@ -3,10 +3,12 @@
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from fairway.api.meta import ObjectMeta
 from fairway.api.node import Node
 from fairway.api.pod import Pod
+from fairway.api.pod_owner import LabelsSpec, Service
 from fairway.api.virtual_machine import VirtualMachine
 from fairway.fleet.instant import SECOND
 from fairway.machines.settings import MachineSettings
@@ -161,3 +163,19 @@ def test_size_of_a_virtual_machine_counts_instead_of_its_requests() -> None:
     )
     (change,) = changes(found)
     assert change.startswith("start the virtual machine with at most 50 % of its size")
+
+
+def test_pods_of_a_service_rank_nodes_without_other_pods_of_it_first() -> None:
+    def web(name: str, on: str = "") -> Pod:
+        found = pod(name, on=on)
+        return structs.replace(found, metadata=structs.replace(found.metadata, labels={"app": "web"}))
+
+    nodes = (node("n1", cpu=64), node("n2", cpu=8))
+    running = [web(f"web-{at}", on="n1") for at in range(3)]
+    service = Service(
+        metadata=ObjectMeta(namespace="ns", name="web"), spec=LabelsSpec(selector={"app": "web"})
+    )
+    alone = explained("new", *nodes, *running, web("new"))
+    spread = explained("new", *nodes, *running, web("new"), service)
+    assert [each.host for each in alone.hosts] == ["n1", "n2"]
+    assert [each.host for each in spread.hosts] == ["n2", "n1"]

@@ -15,7 +15,14 @@ from fairway.cli.files.loader import documents_in, malformed
 from fairway.cli.options.input import IGNORED, NO_INPUT
 from fairway.cli.output import say
 from fairway.controllers.kinds import NAMESPACES
-from fairway.controllers.machines.kinds import BUDGETS, CLAIMS, INSTANCE_MIGRATIONS, INSTANCES, VOLUMES
+from fairway.controllers.machines.kinds import (
+    BUDGETS,
+    CLAIMS,
+    INSTANCE_MIGRATIONS,
+    INSTANCES,
+    OWNERS,
+    VOLUMES,
+)
 from fairway.documents.parser import DocumentError
 from fairway.documents.reader import value_of
 from fairway.kube import Client, Forbidden, NotFound, Resource
@@ -33,7 +40,14 @@ OPTIONAL: Final[tuple[Resource[Any], ...]] = (
 """Kinds of virtual machines, which not every hub serves."""
 MACHINES: Final[tuple[Resource[Any], ...]] = (NODES, PODS, *OPTIONAL)
 """What decides the room on nodes."""
-SCHEDULING: Final[tuple[Resource[Any], ...]] = (*MACHINES, NAMESPACES, CLAIMS, VOLUMES, BUDGETS)
+SCHEDULING: Final[tuple[Resource[Any], ...]] = (
+    *MACHINES,
+    NAMESPACES,
+    CLAIMS,
+    VOLUMES,
+    BUDGETS,
+    *OWNERS,
+)
 """What decides where a pod may run."""
 STORIES: Final[tuple[Resource[Any], ...]] = (*MACHINES, CORE_EVENTS)
 """Objects that describe migrations, present and past."""

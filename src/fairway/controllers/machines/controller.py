@@ -15,12 +15,13 @@ from fairway.api.persistent_volume import PersistentVolume, PersistentVolumeClai
 from fairway.api.pod import Pod
 from fairway.api.pod_disruption_budget import PodDisruptionBudget
 from fairway.api.pod_group import PodGroup
+from fairway.api.pod_owner import PodOwner
 from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.kinds import NAMESPACES, Namespace
 from fairway.controllers.leadership import Leadership
 from fairway.controllers.machines.hub_access import PodAccess
 from fairway.controllers.machines.hypervisors import HYPERVISORS, served_hypervisors, watch_hypervisors
-from fairway.controllers.machines.kinds import BUDGETS, CLAIMS, POD_GROUPS, VOLUMES
+from fairway.controllers.machines.kinds import BUDGETS, CLAIMS, OWNERS, POD_GROUPS, VOLUMES
 from fairway.controllers.machines.machine_options import EXTENDED_POINTS, MachineOptions
 from fairway.controllers.machines.machine_writer import MachineWriter
 from fairway.controllers.machines.pod_metrics import PodMetrics
@@ -34,7 +35,7 @@ from fairway.controllers.reconciler import Key, Reconciler
 from fairway.controllers.slicing import in_slices
 from fairway.controllers.write_limiter import WriteLimiter
 from fairway.engine.queue import SchedulingQueue
-from fairway.fleet.steps import Steps
+from fairway.fleet.steps import Steps, strides
 from fairway.kube import SYSTEM_CLOCK, Added, Batch, Client, Clock, Deleted, Informer, Recorder, Updated
 from fairway.kube.fence import Lost
 from fairway.kube.resource import NODES, PODS, T
@@ -93,6 +94,7 @@ class MachinesController(Reconciler):
         self._claims: Informer[PersistentVolumeClaim]
         self._volumes: Informer[PersistentVolume]
         self._budgets: Informer[PodDisruptionBudget]
+        self._owners: tuple[Informer[PodOwner], ...] = ()
         self._hypervisors: dict[str, OptionalKinds] = {}
         self._hypervisors_changed = asyncio.Event()
         self._groups: OptionalKinds | None = None
@@ -122,6 +124,7 @@ class MachinesController(Reconciler):
         self._claims = informers.of(CLAIMS)
         self._volumes = informers.of(VOLUMES)
         self._budgets = informers.of(BUDGETS)
+        self._owners = tuple(informers.of(each) for each in OWNERS)
         if self._options is not None:
             self._hypervisors = watch_hypervisors(
                 informers, self._options.kinds, changed=self._hypervisors_changed.set
@@ -137,6 +140,8 @@ class MachinesController(Reconciler):
         self._follow(self._claims, PodScheduling.upsert_claim, PodScheduling.delete_claim)
         self._follow(self._volumes, PodScheduling.upsert_volume, PodScheduling.delete_volume)
         self._follow(self._budgets, PodScheduling.upsert_budget, PodScheduling.delete_budget)
+        for owners in self._owners:
+            self._follow(owners, PodScheduling.upsert_owner, PodScheduling.delete_owner)
 
     def keys(self) -> Iterable[Key]:
         return ()
@@ -230,6 +235,11 @@ class MachinesController(Reconciler):
             volumes=self._volumes.store.values(),
             budgets=self._budgets.store.values(),
         )
+        for owners in self._owners:
+            for some in strides(owners.store.values()):
+                yield
+                for owner in some:
+                    pods.owners.upsert(owner)
         for group in self._pod_groups():
             pods.upsert_group(group)
         yield from pods.load(self._nodes.store.values(), self._pods.store.values())

@@ -1,11 +1,12 @@
 """Kinds beside Nodes and Pods that decide where pods run."""
 
-from typing import Final
+from typing import Any, Final
 
 from fairway.api.kubevirt import KUBEVIRT_GROUP, VirtualMachineInstance, VirtualMachineInstanceMigration
 from fairway.api.persistent_volume import PersistentVolume, PersistentVolumeClaim
 from fairway.api.pod_disruption_budget import PodDisruptionBudget
 from fairway.api.pod_group import POD_GROUP_API, PodGroup
+from fairway.api.pod_owner import ReplicaSet, ReplicationController, Service, StatefulSet
 from fairway.kube import Resource
 
 CLAIMS: Final = Resource(
@@ -32,6 +33,29 @@ BUDGETS: Final = Resource(
     namespaced=True,
     type=PodDisruptionBudget,
 )
+OWNERS: Final[tuple[Resource[Any], ...]] = (
+    Resource(group="", version="v1", plural="services", kind="Service", namespaced=True, type=Service),
+    Resource(
+        group="",
+        version="v1",
+        plural="replicationcontrollers",
+        kind="ReplicationController",
+        namespaced=True,
+        type=ReplicationController,
+    ),
+    Resource(
+        group="apps", version="v1", plural="replicasets", kind="ReplicaSet", namespaced=True, type=ReplicaSet
+    ),
+    Resource(
+        group="apps",
+        version="v1",
+        plural="statefulsets",
+        kind="StatefulSet",
+        namespaced=True,
+        type=StatefulSet,
+    ),
+)
+"""Kinds whose selectors decide which pods are spread by default."""
 POD_GROUPS: Final = Resource(
     group=POD_GROUP_API,
     version="v1alpha1",

@@ -15,6 +15,7 @@ from fairway.api.persistent_volume import PersistentVolume, PersistentVolumeClai
 from fairway.api.pod import Pod, PodStatus
 from fairway.api.pod_disruption_budget import PodDisruptionBudget
 from fairway.api.pod_group import PodGroup
+from fairway.api.pod_owner import PodOwner
 from fairway.controllers.kinds import Namespace
 from fairway.controllers.leadership import Leadership
 from fairway.controllers.machines.binding import DefaultBinder
@@ -34,11 +35,13 @@ from fairway.engine.queue import Backoff
 from fairway.engine.registry import Registry
 from fairway.engine.scheduler import Scheduler
 from fairway.engine.workload import HostKey, Workload, WorkloadKey
+from fairway.fleet.direction import ANY
 from fairway.fleet.instant import SECOND, to_micros
 from fairway.fleet.journal import Change
 from fairway.fleet.steps import Steps, strides
 from fairway.kube import Clock, Informer, Recorder
 from fairway.nodes import NodeFleet
+from fairway.nodes.pod_owners import POD_OWNERS, PodOwners, owner_of
 from fairway.nodes.pod_template import PodInfo
 from fairway.plugins.pods import pod_registry, pod_workload
 from fairway.plugins.pods.assume_pod import AssumePod
@@ -84,6 +87,7 @@ class PodScheduling:
         extension: Extension | None = None,
     ) -> None:
         self.fleet = NodeFleet() if fleet is None else fleet
+        self.owners = PodOwners()
         self._hub, self._reporter, self._clock = hub, reporter, clock
         self._assume = AssumePod(fleet=self.fleet)
         self.preemptor = Preemptor(
@@ -125,7 +129,7 @@ class PodScheduling:
 
     def _profiles(self, scheduling: Scheduling, extension: Extension) -> list[Profile]:
         """Build the profiles. Each has its own plugins, except those that keep what is shared."""
-        registry = pod_registry(room=extension.room)
+        registry = pod_registry(room=extension.room, owners=self.owners)
         registry.register(AssumePod.name, lambda: self._assume, kind=AssumePod)
         registry.register(DefaultBinder.name, lambda: DefaultBinder(self._hub), kind=DefaultBinder)
         extension.register(registry)
@@ -242,6 +246,16 @@ class PodScheduling:
     def delete_budget(self, budget: PodDisruptionBudget) -> None:
         self.fleet.delete_budget(budget.metadata.namespace, budget.metadata.name)
 
+    def upsert_owner(self, owner: PodOwner) -> None:
+        self._owners_changed(self.owners.upsert(owner), owner)
+
+    def delete_owner(self, owner: PodOwner) -> None:
+        self._owners_changed(self.owners.delete(owner), owner)
+
+    def _owners_changed(self, changed: bool, owner: PodOwner) -> None:
+        if changed:
+            self._changed(Change((), {POD_OWNERS: ANY}), f"{owner.kind} changed")
+
     def _changed(self, change: Change, label: str) -> None:
         """Wake the pods that a change of the fleet concerns."""
         if change.columns or change.added:
@@ -321,7 +335,14 @@ def keeps_nomination(outcome: Outcome) -> bool:
 def queued_pod(pod: Pod) -> Workload[PodInfo]:
     """Return a pod without a node as a workload. Two versions that are scheduled alike are equal: a condition that
     this scheduler writes must not wake the pod."""
-    meta = structs.replace(pod.metadata, resourceVersion="", generation=0, finalizers=(), ownerReferences=())
+    owner = owner_of(pod.metadata)
+    meta = structs.replace(
+        pod.metadata,
+        resourceVersion="",
+        generation=0,
+        finalizers=(),
+        ownerReferences=() if owner is None else (owner,),
+    )
     return pod_workload(structs.replace(pod, metadata=meta, status=PodStatus()))
 
 

@@ -21,9 +21,17 @@ OPTIONAL: Final = (
 RULES: Final = (
     Rule(
         groups=("",),
-        resources=("namespaces", "nodes", "persistentvolumeclaims", "persistentvolumes"),
+        resources=(
+            "namespaces",
+            "nodes",
+            "persistentvolumeclaims",
+            "persistentvolumes",
+            "replicationcontrollers",
+            "services",
+        ),
         verbs=("list", "watch"),
     ),
+    Rule(groups=("apps",), resources=("replicasets", "statefulsets"), verbs=("list", "watch")),
     Rule(groups=("",), resources=("pods",), verbs=("delete", "get", "list", "watch")),
     Rule(groups=("",), resources=("pods/binding",), verbs=("create",)),
     Rule(groups=("",), resources=("pods/status",), verbs=("patch",)),

@@ -31,8 +31,9 @@ class NodeName(Timeless):
         wanted = info_of_workload(context.workload).pod.spec.nodeName
         return OK if not wanted or context.snapshot.hosts.names[row] == wanted else REJECTED
 
-    def filter_fleet(self, _context: Context, candidates: Bits, /) -> tuple[Status, Bits]:
-        return OK, candidates  # the PreFilter has left out the other nodes
+    def filter_fleet(self, context: Context, candidates: Bits, /) -> tuple[Status, Bits]:
+        _, named = self.pre_filter(context)
+        return OK, candidates if named is None else candidates & named
 
     def reads(self, _context: Context, /) -> Reads:
         return Reads()

@@ -7,6 +7,7 @@ from fairway.engine.profile import Enabled, Profile, ProfileSpec, build_profile
 from fairway.engine.queue.plugins import PrioritySort
 from fairway.engine.registry import Registry
 from fairway.nodes import NodeFleet
+from fairway.nodes.pod_owners import PodOwners
 from fairway.plugins.pods.assume_pod import AssumePod
 from fairway.plugins.pods.balanced_allocation import NodeResourcesBalancedAllocation
 from fairway.plugins.pods.coscheduling import Coscheduling
@@ -94,14 +95,23 @@ WEIGHTS: Final[Mapping[str, int]] = {
 """The weights of kube-scheduler's default profile; 1 for the others."""
 
 
-def pod_registry(*, fleet: NodeFleet | None = None, room: MachineRoom | None = None) -> Registry:
+def pod_registry(
+    *, fleet: NodeFleet | None = None, room: MachineRoom | None = None, owners: PodOwners | None = None
+) -> Registry:
     """Return all plugins. With a fleet, those that count pods on their nodes before they are bound are available.
 
     ``room`` is what VirtualMachineAutoscaling asks; without one there are no virtual machines, and it is skipped.
+    ``owners`` are the objects whose pods PodTopologySpread spreads by default.
     """
     registry = Registry()
     for each in POD_PLUGINS:
-        registry.register(each.name, each)
+        if each is not PodTopologySpread:
+            registry.register(each.name, each)
+    registry.register(
+        PodTopologySpread.name,
+        lambda **args: PodTopologySpread(owners=owners, **args),
+        kind=PodTopologySpread,
+    )
     registry.register(
         VirtualMachineAutoscaling.name,
         lambda **args: VirtualMachineAutoscaling(room=room, **args),

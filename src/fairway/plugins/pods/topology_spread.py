@@ -1,24 +1,29 @@
 """PodTopologySpread: limits how uneven pods are spread over topology domains, and prefers domains with fewer of them.
 
 A domain is all nodes with the same value of a label. Constraints with ``DoNotSchedule`` reject nodes, those with
-``ScheduleAnyway`` score them. Default constraints of the cluster are not supported: only those of the pod count.
+``ScheduleAnyway`` score them. Default constraints apply to pods without constraints of their own that belong to a
+Service, a ReplicationController, a ReplicaSet or a StatefulSet (``fairway.nodes.pod_owners``), and count its pods.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import log
-from typing import Final
+from typing import Any, Final
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from fairway.api.selector import SelectorError
+from fairway.api.pod_affinity import DO_NOT_SCHEDULE, SCHEDULE_ANYWAY, TopologySpreadConstraint
+from fairway.api.selector import Selector, SelectorError
 from fairway.engine.points import Amounts, Context, CycleWorkload, Extent, Raw, Reads, Scores, Timeless
 from fairway.engine.status import OK, SKIPPED, Code, Status, failed
 from fairway.fleet import bitmap
 from fairway.fleet.bitmap import Bits, Mask, Rows
 from fairway.fleet.column import MEMBERSHIP, Key
 from fairway.nodes.cells import TAINTS, label
+from fairway.nodes.pod_owners import POD_OWNERS, PodOwners
 from fairway.nodes.pod_template import PodTemplate, SpreadConstraint
 from fairway.plugins.pods.normalizing import HIGHEST
 from fairway.plugins.pods.taint_toleration import tolerated
@@ -33,6 +38,16 @@ REJECTED = Status(Code.UNSCHEDULABLE, (UNEVEN,), plugin=NAME)
 REJECTED_WITHOUT_LABEL = Status(Code.UNRESOLVABLE, (NO_LABEL,), plugin=NAME)
 
 HOSTNAME: Final = "kubernetes.io/hostname"
+ZONE: Final = "topology.kubernetes.io/zone"
+SYSTEM: Final = "System"
+LIST: Final = "List"
+SYSTEM_CONSTRAINTS: Final = tuple(
+    TopologySpreadConstraint(maxSkew=skew, topologyKey=key, whenUnsatisfiable=SCHEDULE_ANYWAY)
+    for key, skew in ((HOSTNAME, 3), (ZONE, 5))
+)
+"""The default constraints of kube-scheduler."""
+BAD_TYPE: Final = "defaultingType must be System or List; got {given!r}"
+WITH_SYSTEM: Final = "defaultConstraints must be empty because defaultingType is System"
 _SCORING: Final = f"{NAME}/score"
 
 
@@ -75,12 +90,48 @@ class _Preferred:
 
 
 class PodTopologySpread(PodPlugin, Timeless):
+    """``owners`` are the objects that pods belong to; without them, default constraints apply to no pod."""
+
     name = NAME
+
+    def __init__(
+        self,
+        *,
+        default_constraints: Sequence[Mapping[str, Any]] = (),
+        defaulting_type: str = SYSTEM,
+        owners: PodOwners | None = None,
+    ) -> None:
+        if defaulting_type not in (SYSTEM, LIST):
+            raise ValueError(BAD_TYPE.format(given=defaulting_type))
+        if default_constraints and defaulting_type == SYSTEM:
+            raise ValueError(WITH_SYSTEM)
+        self._system = defaulting_type == SYSTEM
+        self._defaults = (
+            SYSTEM_CONSTRAINTS
+            if self._system
+            else msgspec.convert(default_constraints, tuple[TopologySpreadConstraint, ...])
+        )
+        self._owners = owners
+
+    def _constraints(self, workload: CycleWorkload, action: str) -> tuple[SpreadConstraint, ...]:
+        """Return the constraints of the pod, or the default ones. Raise SelectorError."""
+        info = info_of_workload(workload)
+        template = info.template
+        if template.has_spread:
+            return template.required_spread if action == DO_NOT_SCHEDULE else template.preferred_spread
+        defaults = [each for each in self._defaults if each.whenUnsatisfiable == action]
+        selector = None if self._owners is None or not defaults else self._owners.selector_of(info.pod)
+        if selector is None:
+            return ()
+        return tuple(_default_constraint(template, each, selector) for each in defaults)
+
+    def _settings(self) -> list[tuple[str, Any]]:
+        return [("defaults", SYSTEM if self._system else list(self._defaults))]
 
     def pre_filter(self, context: Context, /) -> tuple[Status, Bits | None]:
         template = template_of(context)
         try:
-            constraints = template.required_spread
+            constraints = self._constraints(context.workload, DO_NOT_SCHEDULE)
         except SelectorError as error:
             return failed(str(error), plugin=NAME), None
         if not constraints:
@@ -124,12 +175,15 @@ class PodTopologySpread(PodPlugin, Timeless):
     def pre_score(self, context: Context, rows: Rows, /) -> Status:
         template = template_of(context)
         try:
-            constraints = template.preferred_spread
+            constraints = self._constraints(context.workload, SCHEDULE_ANYWAY)
         except SelectorError as error:
             return failed(str(error), plugin=NAME)
         if not constraints or not len(rows):
             return SKIPPED
-        context.state.write(_SCORING, _score(context, template, constraints, rows))
+        # With kube-scheduler's own constraints, nodes without a zone are still spread by their names.
+        everywhere = self._system and not template.has_spread
+        labelled = context.snapshot.live if everywhere else _labelled(context, constraints)
+        context.state.write(_SCORING, _score(context, template, constraints, rows, labelled))
         return OK
 
     def score(self, context: Context, row: int, /) -> int | None:
@@ -152,17 +206,34 @@ class PodTopologySpread(PodPlugin, Timeless):
         return HIGHEST * (high + low - raw.astype(np.int64)) // high
 
     def reads(self, context: Context, /) -> Reads:
-        template = template_of(context)
-        constraints = (*template.required_spread, *template.preferred_spread)
+        template, workload = template_of(context), context.workload
+        constraints = [
+            each
+            for action in (DO_NOT_SCHEDULE, SCHEDULE_ANYWAY)
+            for each in self._constraints(workload, action)
+        ]
         if not constraints:
             return Reads()
-        counted = [each.pods for each in constraints if each.pods is not None]
-        return Reads(shared=_fixed_columns(template, constraints).union(counted))
+        shared: set[Key] = {each.pods for each in constraints if each.pods is not None}
+        if not template.has_spread:
+            shared.add(POD_OWNERS)
+        return Reads(shared=_fixed_columns(template, constraints).union(shared))
 
     def signature(self, workload: CycleWorkload, /) -> Hashable | None:
         """Return None for pods with preferred constraints, whose scores depend on which nodes are feasible."""
         template = info_of_workload(workload).template
-        return None if template.has_preferred_spread else template.signature
+        if template.has_spread:
+            return None if template.has_preferred_spread else template.signature
+        if self._constraints(workload, SCHEDULE_ANYWAY):
+            return None
+        return template.signature, tuple(each.pods for each in self._constraints(workload, DO_NOT_SCHEDULE))
+
+
+@lru_cache(maxsize=1 << 12)
+def _default_constraint(
+    template: PodTemplate, given: TopologySpreadConstraint, selector: Selector
+) -> SpreadConstraint:
+    return template.constraint_on(given, selector)
 
 
 def _fixed_columns(template: PodTemplate, constraints: Sequence[SpreadConstraint]) -> frozenset[Key]:
@@ -217,10 +288,14 @@ def _count(
 
 
 def _score(
-    context: Context, template: PodTemplate, constraints: Sequence[SpreadConstraint], rows: Rows
+    context: Context,
+    template: PodTemplate,
+    constraints: Sequence[SpreadConstraint],
+    rows: Rows,
+    labelled: Bits,
 ) -> _Preferred:
+    """Score the labelled rows. A row counts for the constraints whose label it has."""
     snapshot = context.snapshot
-    labelled = _labelled(context, constraints)
     ignored = ~bitmap.unpack(labelled)
     scored = rows[~ignored[rows]]
     scores = np.zeros(snapshot.capacity)
@@ -233,6 +308,6 @@ def _score(
         else:
             size = int(np.count_nonzero(np.bincount(codes[scored])))
             counts = _sums(context, template, each, labelled).sums[codes]
-        scores += counts * log(size + 2) + (each.max_skew - 1)
+        scores += np.where(codes > 0, counts * log(size + 2) + (each.max_skew - 1), 0)
     whole = np.trunc(scores)
     return _Preferred((whole + (scores - whole >= 0.5)).astype(np.int64), ignored)

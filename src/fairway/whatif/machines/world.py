@@ -11,6 +11,7 @@ from fairway.api.node import Node
 from fairway.api.persistent_volume import PersistentVolume, PersistentVolumeClaim
 from fairway.api.pod import Pod
 from fairway.api.pod_disruption_budget import PodDisruptionBudget
+from fairway.api.pod_owner import PodOwner
 from fairway.api.virtual_machine import VirtualMachine, VirtualMachineMigration
 from fairway.controllers.kinds import Namespace
 from fairway.controllers.machines.machine_objects import NO_MACHINE, MachineObjects
@@ -28,6 +29,7 @@ from fairway.machines.settings import MachineSettings
 from fairway.machines.size import charge
 from fairway.machines.state import MachineState
 from fairway.nodes import NodeFleet
+from fairway.nodes.pod_owners import PodOwners
 from fairway.nodes.pod_template import PodInfo
 from fairway.plugins.pods import pod_registry, pod_workload
 from fairway.plugins.pods.vm_scaling import VirtualMachineAutoscaling
@@ -54,6 +56,7 @@ class ClusterObjects:
     claims: Mapping[Key, PersistentVolumeClaim] = field(default_factory=dict)
     volumes: Mapping[Key, PersistentVolume] = field(default_factory=dict)
     budgets: Mapping[Key, PodDisruptionBudget] = field(default_factory=dict)
+    owners: Sequence[PodOwner] = ()
 
     @classmethod
     def of(cls, objects: Iterable[Any]) -> "ClusterObjects":
@@ -74,6 +77,7 @@ class ClusterObjects:
             claims=by_key(PersistentVolumeClaim),
             volumes=by_key(PersistentVolume),
             budgets=by_key(PodDisruptionBudget),
+            owners=[each for each in found if isinstance(each, PodOwner)],
         )
 
     def without_pod(self, key: Key) -> "ClusterObjects":
@@ -205,9 +209,14 @@ class PodWorld:
             self.fleet.upsert_volume(volume)
         for budget in cluster.budgets.values():
             self.fleet.upsert_budget(budget)
+        owners = PodOwners()
+        for owner in cluster.owners:
+            owners.upsert(owner)
         LedgerColumns(self.state.ledger, self.fleet)
         registry = pod_registry(
-            fleet=self.fleet, room=self.room if cluster.machines or cluster.instances else None
+            fleet=self.fleet,
+            room=self.room if cluster.machines or cluster.instances else None,
+            owners=owners,
         )
         scheduling.add_third_party(registry)
         self.profiles = {
