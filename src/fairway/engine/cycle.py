@@ -18,7 +18,6 @@ from fairway.engine.points import (
     Context,
     CycleWorkload,
     Extent,
-    FilterWarnings,
     GroupedFilter,
     NormalizeScore,
     Raw,
@@ -123,9 +122,8 @@ def _run(context: Context, profile: Profile, *, whole_fleet: bool) -> Outcome:
         if status is not OK and status.aborts:
             return ended(status)
         if filtering.warner is not None:
-            status = filtering.warner.warning(
-                context, rejected_with_warning(context, filtering.warner, before, survivors)
-            )
+            rejected = bitmap.rows_of(before & ~survivors)
+            status = filtering.warner.warning(context, filtering.warner.warned_rows(context, rejected))
         if status is not OK and status.code is Code.WARNING:
             final = status
         stages.append(Stage(filtering.plugin.name, survivors))
@@ -249,11 +247,6 @@ def _allowed(status: Status, point: str, plugin: str) -> Status:
         return status
     words = WRONG_STATUS.format(point=point, plugin=plugin, code=status.code.value, reasons=status.message)
     return failed(words, plugin=plugin)
-
-
-def rejected_with_warning(context: Context, plugin: FilterWarnings, before: Bits, after: Bits) -> Rows:
-    """Return the rejected rows that the filter warns about."""
-    return plugin.warned_rows(context, bitmap.rows_of(before & ~after))
 
 
 def post_filter(context: Context, profile: Profile, groups: Callable[[], Sequence[Group]]) -> Status:
@@ -469,12 +462,8 @@ def choose(context: Context, profile: Profile, rows: Rows, totals: Scores) -> tu
 def _host_by_host(context: Context, plugin: Score, rows: Rows) -> Raw:
     found = [plugin.score(context, row) for row in rows.tolist()]
     present = np.array([score is not None for score in found], dtype=np.bool_)
-    numbers = [0 if score is None else score for score in found]
-    values: Amounts = (
-        np.array(numbers, dtype=np.float64)
-        if any(isinstance(score, float) for score in found)
-        else np.array(numbers, dtype=np.int64)
-    )
+    kind: type[Any] = np.float64 if any(isinstance(score, float) for score in found) else np.int64
+    values: Amounts = np.array([0 if score is None else score for score in found], dtype=kind)
     return Raw(values, None if present.all() else present)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from fairway.engine import cycle, ranking
+from fairway.engine import ranking
 from fairway.engine.cycle import wakers_of
 from fairway.engine.forms import ChooseCalls, CyclePlugins, ScoreCalls, find_form
 from fairway.engine.outcome import NOBODY, Details, Outcome, Scored
@@ -28,6 +28,7 @@ from fairway.engine.profile import Profile
 from fairway.engine.ranking import ABSENT, Front
 from fairway.engine.state import CycleState
 from fairway.engine.status import Code
+from fairway.fleet import bitmap
 from fairway.fleet.bitmap import Rows
 from fairway.fleet.column import MEMBERSHIP, Key
 from fairway.fleet.instant import Micros
@@ -251,8 +252,8 @@ def _find_filter_warnings(outcome: Outcome) -> Iterator[tuple[FilterWarnings, se
     for each, stage in zip(outcome.plugins.filters, details.stages, strict=True):
         warner = each.warner
         if warner is not None:
-            rows = cycle.rejected_with_warning(outcome.context, warner, before, stage.survivors)
-            yield warner, set(rows.tolist())
+            rejected = bitmap.rows_of(before & ~stage.survivors)
+            yield warner, set(warner.warned_rows(outcome.context, rejected).tolist())
         before = stage.survivors
 
 
