@@ -190,6 +190,21 @@ def test_f4_limits_per_source_per_target_and_fleet_hold() -> None:
         assert world.permit("a") == 4, "the rest follows"
 
 
+def test_f4_machine_for_which_room_is_made_is_not_moved() -> None:
+    world = World(MachinePolicy(watermark=1000))
+    world.add("a", 4, migratable=True)
+    world.add("b", 3, migratable=True)
+    world.add("d", 1)
+    world.add("x", 2, vm=False)
+    world.load()
+    world.ask("a", 6)
+    world.run()
+    world.ask("d", 4)
+    world.run()
+    assert world.migration.vm == "vm-b"
+    assert [each.beneficiary for each in world.migration.claims] == [key("a"), key("d")]
+
+
 def test_f4_free_room_is_not_claimed_before_all_moves_of_a_plan_started() -> None:
     world = World(MachinePolicy(per_source=1, watermark=1000))
     world.add("a", 4)

@@ -78,6 +78,8 @@ class Served:
     address: Address
     scheduler: Scheduler
     client: Client
+    observed: list[int]
+    """The statuses of replies, for the metrics."""
 
     async def post(
         self, body: object, *, bearer: str = "", tls: ssl.SSLContext | None = None, **parts: Any
@@ -99,17 +101,22 @@ async def served(hub: HubAddress, **settings: Any) -> AsyncIterator[Served]:
     scheduler.hold.set()
     async with Client(load(hub.kubeconfig).context()) as client:
         server = PermitServer(address=LOOPBACK, client=client, **settings)
-        async with serving_permits(server, scheduler.ask) as address:
-            yield Served(address, scheduler, client)
+        observed: list[int] = []
+
+        def observe(status: int, _seconds: float) -> None:
+            observed.append(status)
+
+        async with serving_permits(server, scheduler.ask, observe=observe) as address:
+            yield Served(address, scheduler, client, observed)
 
 
 async def test_agent_gets_a_permit_for_the_node_that_its_token_is_bound_to(hub: HubAddress) -> None:
     async with served(hub) as it:
         bearer = await token(it.client, node="n2")
-        for path in ("/permit", "/"):
+        for path in ("/permit", "/", "/permit?timeout=5s"):
             answer = await it.post(permit_request("vm", 3), bearer=bearer, path=path)
             assert (answer.code, answer.document) == (200, {"permit": {"vCPUs": 3, "mem": 3 << 30}})
-        assert [node for _, node in it.scheduler.asked] == ["n2", "n2"]
+        assert [node for _, node in it.scheduler.asked] == ["n2"] * 3
 
 
 async def test_identity_without_node_is_refused_unless_it_is_a_cluster_wide_agent(hub: HubAddress) -> None:
@@ -130,9 +137,10 @@ async def test_token_without_the_right_to_request_permits_is_refused(hub: HubAdd
 
 async def test_missing_unknown_and_foreign_tokens_are_unauthorized(hub: HubAddress) -> None:
     async with served(hub) as it:
-        nobody = await it.post(permit_request("vm", 3))
-        assert (nobody.code, nobody.error) == (401, agent_access.NO_CREDENTIALS)
-        assert nobody.headers["www-authenticate"] == "Bearer"
+        for body in (permit_request("vm", 3), {"pod": "nonsense"}):
+            nobody = await it.post(body)
+            assert (nobody.code, nobody.error) == (401, agent_access.NO_CREDENTIALS)
+            assert nobody.headers["www-authenticate"] == "Bearer"
         other = await token(it.client, node="n1", audience="https://somewhere.else")
         for bearer in ("nonsense", other):
             answer = await it.post(permit_request("vm", 3), bearer=bearer)
@@ -224,6 +232,7 @@ async def test_refusal_of_the_scheduler_is_the_reply(hub: HubAddress) -> None:
         it.scheduler.refusal = PermitError(404, "unknown")
         answer = await it.post(permit_request("vm", 3), bearer=await token(it.client, node="n1"))
         assert (answer.code, answer.error) == (404, "unknown")
+        assert it.observed == [404]
 
 
 async def test_client_that_disconnects_cancels_its_request(hub: HubAddress) -> None:
