@@ -150,20 +150,18 @@ def test_node_without_violation_of_a_disruption_budget_is_chosen() -> None:
     assert preempt(fleet, incoming(cpu="1"))[1:] == ("n0", ["guarded"])
 
 
-def test_more_candidates_are_searched_while_all_violate_a_budget() -> None:
-    spec = default_spec(
-        args={"DefaultPreemption": {"min_candidate_nodes_percentage": 0, "min_candidate_nodes_absolute": 1}}
-    )
-    profile = build_profile(spec, pod_registry())
+@pytest.mark.parametrize(("guarded", "free"), [("n0", "n1"), ("n1", "n0")])
+def test_more_candidates_are_searched_while_all_violate_a_budget(guarded: str, free: str) -> None:
+    one = {"min_candidate_nodes_percentage": 0, "min_candidate_nodes_absolute": 1}
+    profile = build_profile(default_spec(args={"DefaultPreemption": one}), pod_registry())
     fleet = fleet_of(
-        running("guarded", "n0", labels={"app": "db"}, cpu="4"), running("free", "n1", priority=5, cpu="4")
+        running("a", guarded, labels={"app": "db"}, cpu="4"), running("b", free, priority=5, cpu="4")
     )
     fleet.upsert_budget(budget("db", 0, app="db"))
-    for at in range(4):  # the name of a pod decides which node is first
-        asking = pod_workload(pod(f"new{at}", spec={"priority": 10}, cpu="1"))
-        plan = Preemption.of(cycle.run(fleet.snapshot(), asking, profile, now=0))
-        assert plan is not None
-        assert plan.node == "n1"
+    outcome = cycle.run(fleet.snapshot(), pod_workload(incoming(cpu="1")), profile, now=0)
+    plan = Preemption.of(outcome)
+    assert plan is not None
+    assert plan.node == free
 
 
 def test_pods_with_a_budget_are_reprieved_first_though_less_important() -> None:
