@@ -15,7 +15,7 @@ from fairway.kube.transport import Retry
 QUICK = Backoff(base=0.02, cap=0.2)
 
 
-class Telling(logging.Handler):
+class LogPrinter(logging.Handler):
     def __init__(self, line: ControlClient) -> None:
         super().__init__(logging.INFO)
         self._line = line
@@ -46,7 +46,7 @@ async def _main(kubeconfig: str, path: str, namespace: str, name: str) -> None:
     line = await ControlClient.connect(path, name=name)
     log = logging.getLogger("fairway.kube")
     log.setLevel(logging.INFO)
-    log.addHandler(Telling(line))
+    log.addHandler(LogPrinter(line))
     async with Client.from_kubeconfig(kubeconfig, retry=Retry(backoff=QUICK)) as client:
         # Watches of a few seconds, so that they also end in the ordinary way.
         informer = Informer(client, CONFIG_MAPS, namespace=namespace, watch_seconds=2.0, backoff=QUICK)

@@ -14,7 +14,7 @@ from chaos.linearizability import Access, AccessKind, Operation, order, register
 from chaos.record import Key, Record, State, Verb, Write
 from chaos.servers import RealServer, Server, client_of, embedded_server
 from chaos.things import CONFIG_MAPS, create_kinds
-from chaos.traffic import Pulse, Writer
+from chaos.traffic import TrafficProgress, Writer
 
 VERBS: Mapping[str, int] = {"create": 20, "update": 40, "patch": 10, "delete": 15, "get": 30, "touch": 10}
 WRITES = 1_000
@@ -75,7 +75,7 @@ async def server(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 async def test_concurrent_accesses_of_each_object_are_linearizable(
     server: Server, chance: random.Random, length: int, kills: int
 ) -> None:
-    record, pulse = Record(), Pulse()
+    record, pulse = Record(), TrafficProgress()
     over = False
     namespace = f"chaos-{uuid.uuid4().hex[:8]}"  # not of the seed: a real hub keeps what an earlier test made
     async with AsyncExitStack() as stack:

@@ -13,7 +13,7 @@ from chaos.durability import format_problems, problems
 from chaos.record import Key, Listing, Record, State, Watching
 from chaos.servers import EmbeddedServer, client_of, embedded_server
 from chaos.things import BOATS, CONFIG_MAPS, DEFINITIONS, RESOURCES, Thing, body, create_kinds, state_of
-from chaos.traffic import LAST, NAMESPACES, Pulse, Watcher, Writer, ours
+from chaos.traffic import LAST, NAMESPACES, TrafficProgress, Watcher, Writer, ours
 from clients import boats
 from fairway.hub.storage import archive
 from fairway.hub.storage.log import Log
@@ -28,7 +28,7 @@ KILLS = 6
 WRITERS = 16
 
 
-async def strike(server: EmbeddedServer, pulse: Pulse, chance: random.Random) -> int:
+async def strike(server: EmbeddedServer, pulse: TrafficProgress, chance: random.Random) -> int:
     """Kill the hub once, or again during its restart; return the number of kills."""
     pulse.alive.clear()
     await server.crash()
@@ -74,7 +74,7 @@ def saved(source: Path, backup: Path) -> list[Listing]:
 async def test_acknowledged_writes_survive_crashes_and_are_watched_once(
     tmp_path: Path, chance: random.Random, length: int
 ) -> None:
-    record, pulse = Record(), Pulse()
+    record, pulse = Record(), TrafficProgress()
     over = False
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(embedded_server(folder=tmp_path))

@@ -196,7 +196,7 @@ async def test_hub_on_a_full_disk_does_not_start_and_reports_why(tmp_path: Path)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wreck:
+class KilledHub:
     """The data of a hub that was killed after one restart, so that both of its files are in use."""
 
     data: Path
@@ -220,7 +220,7 @@ PAGE = 8192
 
 
 @pytest.fixture
-async def wreck(tmp_path: Path) -> Wreck:
+async def wreck(tmp_path: Path) -> KilledHub:
     made: list[tuple[int, str, int]] = []
     async with embedded_server(folder=tmp_path / "wreck") as server:
         tail = server.data / "hub.db-wal"
@@ -241,7 +241,7 @@ async def wreck(tmp_path: Path) -> Wreck:
             for number in range(60, 100):
                 await create(client, number)
         await server.crash()
-    return Wreck(data=server.data, acknowledged=made)
+    return KilledHub(data=server.data, acknowledged=made)
 
 
 def pages_in(tail: bytes) -> set[int]:
@@ -259,7 +259,7 @@ def garbled(data: bytes, pages: Iterable[int]) -> bytes:
 
 
 async def test_torn_log_tail_loses_only_unacknowledged_writes(
-    wreck: Wreck, tmp_path: Path, chance: random.Random
+    wreck: KilledHub, tmp_path: Path, chance: random.Random
 ) -> None:
     whole = wreck.tail.read_bytes()
     first, last = wreck.acknowledged[60][0], wreck.acknowledged[-1][0]
@@ -289,7 +289,7 @@ async def test_torn_log_tail_loses_only_unacknowledged_writes(
         assert archive.check(server.data).problems == ()
 
 
-async def test_pages_torn_while_the_log_still_has_them_cost_nothing(wreck: Wreck, tmp_path: Path) -> None:
+async def test_pages_torn_while_the_log_still_has_them_cost_nothing(wreck: KilledHub, tmp_path: Path) -> None:
     """As after a power failure during a checkpoint."""
     main = wreck.main.read_bytes()
     covered = {page for page in pages_in(wreck.tail.read_bytes()) if page * PAGE <= len(main)}
@@ -303,7 +303,7 @@ async def test_pages_torn_while_the_log_still_has_them_cost_nothing(wreck: Wreck
     assert archive.check(server.data).problems == ()
 
 
-async def test_damaged_data_is_refused_with_a_remedy(wreck: Wreck, tmp_path: Path) -> None:
+async def test_damaged_data_is_refused_with_a_remedy(wreck: KilledHub, tmp_path: Path) -> None:
     backup = tmp_path / "hub.backup"
     archive.backup(wreck.data, backup)
     main = wreck.main.read_bytes()

@@ -24,7 +24,7 @@ def held(version: int, holder: str, token: int, acquired: float, renewed: float)
 
 
 @dataclass
-class Story:
+class ElectionHistory:
     """Replica a leads and stops responding, b acquires and releases the lease, c acquires it at once."""
 
     lease: list[Held] = field(
@@ -59,72 +59,72 @@ class Story:
 
 
 def test_correct_election_has_no_problems() -> None:
-    assert Story().found() == set()
-    story = Story()
+    assert ElectionHistory().found() == set()
+    story = ElectionHistory()
     story.lease.append(
         replace(held(25, "d", 0, 5, 5), uid="another")
     )  # it was deleted, and any process may create one
     assert story.found() == set()
 
 
-def take_it_too_early(story: Story) -> None:
+def take_it_too_early(story: ElectionHistory) -> None:
     story.lease[2] = held(14, "b", 1, 2.9, 3)
 
 
-def take_it_without_a_token(story: Story) -> None:
+def take_it_without_a_token(story: ElectionHistory) -> None:
     story.lease[2] = held(14, "b", 0, 0, 3)
     story.lease[3:] = [replace(each, token=each.token - 1) for each in story.lease[3:]]
 
 
-def take_a_token_twice(story: Story) -> None:
+def take_a_token_twice(story: ElectionHistory) -> None:
     story.lease[5] = held(20, "c", 1, 4.6, 4.6)
 
 
-def take_it_again_with_the_same_token(story: Story) -> None:
+def take_it_again_with_the_same_token(story: ElectionHistory) -> None:
     story.lease[1] = held(12, "a", 0, 1, 1)
 
 
-def count_tokens_down(story: Story) -> None:
+def count_tokens_down(story: ElectionHistory) -> None:
     story.lease[2:5] = [replace(each, token=-1) for each in story.lease[2:5]]
 
 
-def leave_a_token_out(story: Story) -> None:
+def leave_a_token_out(story: ElectionHistory) -> None:
     story.lease[5] = replace(story.lease[5], token=3)
 
 
-def send_versions_back(story: Story) -> None:
+def send_versions_back(story: ElectionHistory) -> None:
     story.lease[1] = replace(story.lease[1], version=9)
 
 
-def renew_in_the_past(story: Story) -> None:
+def renew_in_the_past(story: ElectionHistory) -> None:
     story.lease[3] = held(16, "b", 1, 3, 3)
 
 
-def write_after_the_term(story: Story) -> None:
+def write_after_the_term(story: ElectionHistory) -> None:
     story.ledger[1] = replace(story.ledger[1], version=15)
 
 
-def write_after_giving_it_back(story: Story) -> None:
+def write_after_giving_it_back(story: ElectionHistory) -> None:
     story.ledger[2] = replace(story.ledger[2], version=19)
 
 
-def write_without_a_leader(story: Story) -> None:
+def write_without_a_leader(story: ElectionHistory) -> None:
     story.ledger[0] = replace(story.ledger[0], version=9)
 
 
-def write_with_an_old_token(story: Story) -> None:
+def write_with_an_old_token(story: ElectionHistory) -> None:
     story.ledger[2] = replace(story.ledger[2], token=0)
 
 
-def write_twice(story: Story) -> None:
+def write_twice(story: ElectionHistory) -> None:
     story.ledger[3] = replace(story.ledger[3], number=3)
 
 
-def be_inside_at_the_same_time(story: Story) -> None:
+def be_inside_at_the_same_time(story: ElectionHistory) -> None:
     story.guards[1] = replace(story.guards[1], ended=3.5)
 
 
-IMPROPER: dict[Callable[[Story], None], str] = {
+IMPROPER: dict[Callable[[ElectionHistory], None], str] = {
     take_it_too_early: "usurped",
     take_it_without_a_token: "token",
     take_a_token_twice: "token",
@@ -143,7 +143,7 @@ IMPROPER: dict[Callable[[Story], None], str] = {
 
 
 @pytest.mark.parametrize("deed", IMPROPER, ids=lambda deed: deed.__name__)
-def test_incorrect_election_is_reported(deed: Callable[[Story], None]) -> None:
-    story = Story()
+def test_incorrect_election_is_reported(deed: Callable[[ElectionHistory], None]) -> None:
+    story = ElectionHistory()
     deed(story)
     assert IMPROPER[deed] in story.found()

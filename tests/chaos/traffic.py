@@ -38,7 +38,7 @@ def ours(state: State) -> bool:
     return state.key[1] in NAMESPACES and state.key[2] in (*NAMES, LAST)
 
 
-class Pulse:
+class TrafficProgress:
     """Progress of the traffic, for tests that crash the hub under load."""
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ class Writer:
     name: str
     client: Client
     record: Record
-    pulse: Pulse
+    pulse: TrafficProgress
     chance: random.Random
     verbs: Mapping[str, int] = field(default_factory=lambda: VERBS)
     resources: Sequence[Resource[Thing]] = tuple(RESOURCES.values())
@@ -214,7 +214,7 @@ class Watcher:
     client: Client
     resource: Resource[Thing]
     watching: Watching
-    pulse: Pulse
+    pulse: TrafficProgress
     connections: int = 0
 
     async def run(self) -> None:

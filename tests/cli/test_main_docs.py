@@ -14,7 +14,7 @@ import click
 import pytest
 
 import forked
-from cli.accept.test_accept import Asked, allow, ask, subject, waiting
+from cli.accept.test_accept import PendingRequest, allow, ask, subject, waiting
 from cli.live_hub import EXAMPLE, ROOT, act, fill, write_status
 from fairway.api.kinds import decode, encode
 from fairway.api.placement import Placement
@@ -80,7 +80,9 @@ def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         async def prepare(client: Client) -> None:
             await decide(client, decided)
             await allow(client)
-            await ask(client, Asked(name="edge-new-4xk2p", cluster="edge-new", subject=subject("edge-new")))
+            await ask(
+                client, PendingRequest(name="edge-new-4xk2p", cluster="edge-new", subject=subject("edge-new"))
+            )
 
         act(hub.kubeconfig, prepare)
         for name in ("examples", "tests"):

@@ -15,7 +15,7 @@ from fairway.observe.meters import Meters, values
 SEEN = ObjectMeta(name="c", uid="u", resourceVersion="7")
 
 
-class Wire:
+class RecordingClient:
     """A client that records requests and can fail."""
 
     def __init__(self, failure: Exception | None = None) -> None:
@@ -31,7 +31,7 @@ class Wire:
         return call
 
 
-class Over:
+class EndedTerm:
     """A term that is over."""
 
     def batch(self) -> AbstractAsyncContextManager[None]:
@@ -41,12 +41,12 @@ class Over:
         raise Lost("another one leads")
 
 
-def writes(wire: Wire, meters: Meters | None = None) -> FencedWriter:
+def writes(wire: RecordingClient, meters: Meters | None = None) -> FencedWriter:
     return FencedWriter(cast("Client", wire), meters=meters or Meters(), controller="suite")
 
 
 async def test_merge_patch_has_the_resource_version() -> None:
-    wire = Wire()
+    wire = RecordingClient()
     body = {"metadata": {"labels": {"a": "b"}}}
     await writes(wire).patch(MANAGED_CLUSTERS, SEEN, body, leadership=ALONE)
     ((verb, arguments, options),) = wire.calls
@@ -55,7 +55,7 @@ async def test_merge_patch_has_the_resource_version() -> None:
 
 
 async def test_json_patch_has_the_resource_version() -> None:
-    wire = Wire()
+    wire = RecordingClient()
     body = [{"op": "remove", "path": "/spec/taints/0"}]
     await writes(wire).patch(MANAGED_CLUSTERS, SEEN, body, leadership=ALONE)
     ((_, arguments, options),) = wire.calls
@@ -74,7 +74,7 @@ async def test_json_patch_that_does_not_fit_the_object_is_a_conflict(
     details: StatusDetails, raised: type[Exception]
 ) -> None:
     meters = Meters()
-    wire = Wire(Invalid("error in our request", code=422, reason="Invalid", details=details))
+    wire = RecordingClient(Invalid("error in our request", code=422, reason="Invalid", details=details))
     with pytest.raises(raised):
         await writes(wire, meters).patch(
             MANAGED_CLUSTERS, SEEN, [{"op": "remove", "path": "/spec/taints/1"}], leadership=ALONE
@@ -82,7 +82,7 @@ async def test_json_patch_that_does_not_fit_the_object_is_a_conflict(
 
 
 async def test_condition_writes_and_deletions_have_the_resource_version() -> None:
-    wire = Wire()
+    wire = RecordingClient()
     made = writes(wire)
     await made.conditions(MANAGED_CLUSTERS, SEEN, [Condition(type="T", status="True")], leadership=ALONE)
     await made.delete(MANAGED_CLUSTERS, SEEN, leadership=ALONE)
@@ -93,14 +93,14 @@ async def test_condition_writes_and_deletions_have_the_resource_version() -> Non
 
 
 async def test_no_write_is_sent_after_the_term() -> None:
-    wire = Wire()
+    wire = RecordingClient()
     made = writes(wire)
     for attempt in (
-        made.create(MANAGED_CLUSTERS, {}, leadership=Over()),
-        made.patch(MANAGED_CLUSTERS, SEEN, {}, leadership=Over()),
-        made.conditions(MANAGED_CLUSTERS, SEEN, [], leadership=Over()),
-        made.apply(MANAGED_CLUSTERS, {"metadata": {"name": "c"}}, leadership=Over()),
-        made.delete(MANAGED_CLUSTERS, SEEN, leadership=Over()),
+        made.create(MANAGED_CLUSTERS, {}, leadership=EndedTerm()),
+        made.patch(MANAGED_CLUSTERS, SEEN, {}, leadership=EndedTerm()),
+        made.conditions(MANAGED_CLUSTERS, SEEN, [], leadership=EndedTerm()),
+        made.apply(MANAGED_CLUSTERS, {"metadata": {"name": "c"}}, leadership=EndedTerm()),
+        made.delete(MANAGED_CLUSTERS, SEEN, leadership=EndedTerm()),
     ):
         with pytest.raises(Lost):
             await attempt
@@ -117,7 +117,7 @@ async def test_no_write_is_sent_after_the_term() -> None:
 )
 async def test_failed_writes_are_counted_by_reason(failure: Exception, reason: str) -> None:
     meters = Meters()
-    made = writes(Wire(failure), meters)
+    made = writes(RecordingClient(failure), meters)
     with pytest.raises(type(failure)):
         await made.patch(MANAGED_CLUSTERS, SEEN, {}, leadership=ALONE)
     labels = 'controller="suite",{}resource="managedclusters",verb="patch"'

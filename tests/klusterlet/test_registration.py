@@ -31,7 +31,7 @@ from klusterlet.fleet import Fleet, Joined
 from rigs.waiting import DEADLINE, fresh, gone, until
 
 
-class Guest:
+class JoiningCluster:
     """One that registers in the background; ``request`` is its request once it waits."""
 
     def __init__(self, bootstrap: Client, state: State) -> None:
@@ -100,12 +100,12 @@ async def test_restarted_registration_reuses_pending_request(fleet: Fleet, tmp_p
     name = fresh()
     async with Client(await fleet.bootstrap()) as bootstrap, Client.from_kubeconfig(fleet.hub) as admin:
         with State.locked(tmp_path / name, cluster=name) as state:
-            first = Guest(bootstrap, state)
+            first = JoiningCluster(bootstrap, state)
             asked = await first.request()
             agent = state.agent
             await first.leave()
         with State.locked(tmp_path / name, cluster=name) as state:
-            second = Guest(bootstrap, state)
+            second = JoiningCluster(bootstrap, state)
             assert await second.request() == asked
             await asyncio.to_thread(fleet.accept, name)
             async with asyncio.timeout(DEADLINE):
@@ -119,7 +119,7 @@ async def test_deleted_request_is_created_again(fleet: Fleet, tmp_path: Path) ->
     name = fresh()
     async with Client(await fleet.bootstrap()) as bootstrap, Client.from_kubeconfig(fleet.hub) as admin:
         with State.locked(tmp_path / name, cluster=name) as state:
-            guest = Guest(bootstrap, state)
+            guest = JoiningCluster(bootstrap, state)
             first = await guest.request()
             await admin.delete(SIGNING_REQUESTS, first)
             await gone(admin, SIGNING_REQUESTS, first)
@@ -138,14 +138,14 @@ async def test_denied_request_ends_registration(fleet: Fleet, tmp_path: Path, ki
     name = fresh()
     async with Client(await fleet.bootstrap()) as bootstrap, Client.from_kubeconfig(fleet.hub) as admin:
         with State.locked(tmp_path / name, cluster=name) as state:
-            guest = Guest(bootstrap, state)
+            guest = JoiningCluster(bootstrap, state)
             request = await guest.request()
             await decide(admin, request, kind, "not this one")
             async with asyncio.timeout(DEADLINE):
                 with pytest.raises(Refused) as refused:
                     await guest.task
             assert str(refused.value) == text.format(name=request, why=": not this one")
-            again = Guest(bootstrap, state)
+            again = JoiningCluster(bootstrap, state)
             assert await again.request() != request
             await again.leave()
 
@@ -158,7 +158,7 @@ async def test_rejection_of_cluster_is_reported(fleet: Fleet, tmp_path: Path) ->
         await admin.create(MANAGED_CLUSTERS, body)
         found = await until(admin, MANAGED_CLUSTERS, name, lambda each: why_of(each) != "")
         with State.locked(tmp_path / name, cluster=name) as state, pytest.raises(Refused) as refused:
-            await Guest(bootstrap, state).task
+            await JoiningCluster(bootstrap, state).task
         assert str(refused.value) == NOT_LET_IN.format(name=name, why=why_of(found))
         assert await requests_of(admin, name) == []
 
@@ -209,7 +209,7 @@ async def test_terminating_cluster_cannot_join(fleet: Fleet, tmp_path: Path) -> 
         await admin.create(MANAGED_CLUSTERS, {"metadata": {"name": name, "finalizers": ["test.dev/holds"]}})
         await admin.delete(MANAGED_CLUSTERS, name)
         with State.locked(tmp_path / name, cluster=name) as state, pytest.raises(Refused) as refused:
-            await Guest(bootstrap, state).task
+            await JoiningCluster(bootstrap, state).task
         assert str(refused.value) == BEING_REMOVED.format(name=name)
         free = {"metadata": {"finalizers": None}}
         await admin.patch(MANAGED_CLUSTERS, name, free, kind=Patch.MERGE)
@@ -219,7 +219,7 @@ async def test_identity_has_no_rights_before_acceptance(fleet: Fleet, tmp_path: 
     name = fresh()
     async with Client(await fleet.bootstrap()) as bootstrap, Client.from_kubeconfig(fleet.hub) as admin:
         with State.locked(tmp_path / name, cluster=name) as state:
-            guest = Guest(bootstrap, state)
+            guest = JoiningCluster(bootstrap, state)
             await decide(admin, await guest.request(), "Approved", "")
             async with asyncio.timeout(DEADLINE):
                 await guest.task
@@ -232,4 +232,4 @@ async def test_invalid_token_is_reported(fleet: Fleet, tmp_path: Path) -> None:
     connection = replace(await fleet.bootstrap(), credentials=StoredCredentials(token="x.y.z"))
     async with Client(connection) as bootstrap:
         with State.locked(tmp_path / "c", cluster="c") as state, pytest.raises(Unauthorized):
-            await Guest(bootstrap, state).task
+            await JoiningCluster(bootstrap, state).task

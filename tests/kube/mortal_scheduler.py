@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import forked
-from controllers.chaos.proxy import WELL, Asked, Fate, Proxy, proxied
+from controllers.chaos.proxy import WELL, Fate, ProxiedRequest, Proxy, proxied
 from fairway.machines.migration import Migration, Phase, decode_record
 from fairway.machines.neonvm import RECORD
 
@@ -26,7 +26,7 @@ MIGRATIONS = "/virtualmachinemigrations"
 class Cut:
     """Writes at which the process waits until it is killed."""
 
-    matches: Callable[[Asked], bool]
+    matches: Callable[[ProxiedRequest], bool]
     carried_out: bool = True
     """Whether the hub gets them."""
     once: bool = False
@@ -42,7 +42,7 @@ class MortalScheduler:
         self._cuts: tuple[Cut, ...] = ()
         proxy.fate = self._fate
 
-    def _fate(self, asked: Asked) -> Fate:
+    def _fate(self, asked: ProxiedRequest) -> Fate:
         if asked.method == "GET":
             return WELL
         for cut in self._cuts:
@@ -91,28 +91,28 @@ def _kubeconfig(server: str) -> dict[str, Any]:
 # Writes
 
 
-def binding_of(*pods: str) -> Callable[[Asked], bool]:
+def binding_of(*pods: str) -> Callable[[ProxiedRequest], bool]:
     return lambda asked: asked.path.endswith(tuple(f"/pods/{pod}/binding" for pod in pods))
 
 
-def deletion_of(*pods: str) -> Callable[[Asked], bool]:
+def deletion_of(*pods: str) -> Callable[[ProxiedRequest], bool]:
     return lambda asked: (
         asked.method == "DELETE" and asked.path.endswith(tuple(f"/pods/{pod}" for pod in pods))
     )
 
 
-def permit_of(vm: str) -> Callable[[Asked], bool]:
+def permit_of(vm: str) -> Callable[[ProxiedRequest], bool]:
     return lambda asked: asked.method == "PATCH" and asked.path.endswith(f"/virtualmachines/{vm}")
 
 
-def record_of(vm: str, phase: Phase) -> Callable[[Asked], bool]:
+def record_of(vm: str, phase: Phase) -> Callable[[ProxiedRequest], bool]:
     return lambda asked: (
         MIGRATIONS in asked.path
         and any((each.vm, each.phase) == (vm, phase) for each in _records(json.loads(asked.body or b"null")))
     )
 
 
-def cancellation_of(vm: str) -> Callable[[Asked], bool]:
+def cancellation_of(vm: str) -> Callable[[ProxiedRequest], bool]:
     return lambda asked: asked.method == "DELETE" and f"{MIGRATIONS}/{vm}-" in asked.path
 
 

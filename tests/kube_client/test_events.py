@@ -50,7 +50,7 @@ ANSWER_LOST = TransportError("reset after it was done")
 
 
 @dataclass
-class Shelf:
+class MemorySink:
     """A sink that keeps events by name. Each request uses one of ``faults``; None is no fault, a number a delay."""
 
     events: dict[str, CoreEvent | Event] = field(default_factory=dict)
@@ -91,7 +91,7 @@ class Shelf:
         return [event.message for event in self.events.values() if isinstance(event, CoreEvent)]
 
 
-def recorder(shelf: Shelf, **options: object) -> Recorder:
+def recorder(sink: MemorySink, **options: object) -> Recorder:
     settings: dict[str, object] = {
         "component": "fairway",
         "instance": "fairway-0",
@@ -99,7 +99,7 @@ def recorder(shelf: Shelf, **options: object) -> Recorder:
         **options,
     }
     make: Callable[..., Recorder] = Recorder
-    return make(shelf, **settings)
+    return make(sink, **settings)
 
 
 def say(to: Recorder, message: str = "chose cluster1", reason: str = "DecisionUpdate") -> bool:
@@ -109,13 +109,13 @@ def say(to: Recorder, message: str = "chose cluster1", reason: str = "DecisionUp
 @pytest.mark.looptime
 class TestRecorder:
     async def test_core_event_has_the_fields_of_client_go(self) -> None:
-        shelf = Shelf()
-        async with recorder(shelf) as events:
+        sink = MemorySink()
+        async with recorder(sink) as events:
             await asyncio.sleep(1.5)
             assert events.event(
                 PLACEMENT, reason="DecisionUpdate", message="chose cluster1", type_=WARNING, action="Decide"
             )
-        assert shelf.events == {
+        assert sink.events == {
             "p1.1898b5da0d3eaf00": CoreEvent(
                 metadata=ObjectMeta(name="p1.1898b5da0d3eaf00", namespace="ns1"),
                 involvedObject=PLACEMENT,
@@ -133,18 +133,18 @@ class TestRecorder:
         }
 
     async def test_repeated_event_is_patched(self) -> None:
-        shelf = Shelf()
-        async with recorder(shelf) as events:
+        sink = MemorySink()
+        async with recorder(sink) as events:
             say(events)
             await asyncio.sleep(30)
             say(events)
             await asyncio.sleep(30)
             say(events)
-        (event,) = shelf.events.values()
+        (event,) = sink.events.values()
         assert isinstance(event, CoreEvent)
         assert (event.count, event.type) == (3, NORMAL)
         assert (event.firstTimestamp, event.lastTimestamp) == (START, START + timedelta(seconds=60))
-        assert shelf.requests == ["create", "patch", "patch"]
+        assert sink.requests == ["create", "patch", "patch"]
         assert changes(event) == {
             "count": 3,
             "lastTimestamp": "2026-03-01T12:01:00Z",
@@ -154,118 +154,118 @@ class TestRecorder:
         assert events.stats().patched == 2
 
     async def test_event_repeated_after_an_hour_is_created_again(self) -> None:
-        shelf = Shelf()
-        async with recorder(shelf) as events:
+        sink = MemorySink()
+        async with recorder(sink) as events:
             say(events)
             await asyncio.sleep(3601)
             say(events)
-        assert shelf.counts == [1, 1]
+        assert sink.counts == [1, 1]
 
     async def test_repetitions_during_a_slow_write_are_one_patch(self) -> None:
-        shelf = Shelf(faults=[5.0])
-        async with recorder(shelf, grace=10.0) as events:
+        sink = MemorySink(faults=[5.0])
+        async with recorder(sink, grace=10.0) as events:
             for _ in range(20):
                 assert say(events)
                 await asyncio.sleep(0.1)
             assert events.stats().pending == 2
-        assert shelf.requests == ["create", "patch"]
-        assert shelf.counts == [20]
+        assert sink.requests == ["create", "patch"]
+        assert sink.counts == [20]
 
     async def test_repetition_before_a_retry_is_part_of_the_retry(self) -> None:
-        shelf = Shelf(faults=[TransportError("reset")])
-        async with recorder(shelf) as events:
+        sink = MemorySink(faults=[TransportError("reset")])
+        async with recorder(sink) as events:
             say(events)
             await asyncio.sleep(0.1)
             say(events)
-        assert shelf.requests == ["create", "create"]
-        assert shelf.counts == [2]
+        assert sink.requests == ["create", "create"]
+        assert sink.counts == [2]
 
     async def test_event_deleted_by_the_hub_is_created_again(self) -> None:
-        shelf = Shelf()
-        async with recorder(shelf) as events:
+        sink = MemorySink()
+        async with recorder(sink) as events:
             say(events)
             await events.flush()
-            shelf.events.clear()
+            sink.events.clear()
             say(events)
-        assert shelf.requests == ["create", "patch", "create"]
-        assert shelf.counts == [2]
+        assert sink.requests == ["create", "patch", "create"]
+        assert sink.counts == [2]
 
     async def test_similar_events_are_combined_after_ten(self) -> None:
-        shelf = Shelf()
-        async with recorder(shelf, limits=Limits(burst=1000)) as events:
+        sink = MemorySink()
+        async with recorder(sink, limits=Limits(burst=1000)) as events:
             for number in range(15):
                 say(events, f"chose cluster{number}")
                 await events.flush()
             say(events, "chose cluster3")
-        assert shelf.messages[:10] == [f"chose cluster{number}" for number in range(10)]
-        assert shelf.messages[10:] == [f"{COMBINED}chose cluster14"]
-        assert shelf.counts == [1, 1, 1, 2, 1, 1, 1, 1, 1, 1, 5]
+        assert sink.messages[:10] == [f"chose cluster{number}" for number in range(10)]
+        assert sink.messages[10:] == [f"{COMBINED}chose cluster14"]
+        assert sink.counts == [1, 1, 1, 2, 1, 1, 1, 1, 1, 1, 5]
 
     async def test_similar_events_are_counted_from_the_start_after_a_pause(self) -> None:
-        shelf = Shelf()
-        async with recorder(shelf, limits=Limits(burst=1000)) as events:
+        sink = MemorySink()
+        async with recorder(sink, limits=Limits(burst=1000)) as events:
             for number in range(12):
                 say(events, f"a{number}")
                 await asyncio.sleep(590)
-            assert any(message.startswith(COMBINED) for message in shelf.messages)
+            assert any(message.startswith(COMBINED) for message in sink.messages)
             await asyncio.sleep(11)
             say(events, "b")
-        assert shelf.messages[-1] == "b"
+        assert sink.messages[-1] == "b"
 
     async def test_events_of_other_reasons_or_objects_are_not_combined(self) -> None:
-        shelf = Shelf()
-        async with recorder(shelf) as events:
+        sink = MemorySink()
+        async with recorder(sink) as events:
             for number in range(12):
                 say(events, f"m{number}", reason=f"Reason{number}")
                 other = ObjectReference(kind="Placement", namespace="ns1", name=f"q{number}")
                 events.event(other, reason="DecisionUpdate", message=f"m{number}")
-        assert len(shelf.events) == 24
+        assert len(sink.events) == 24
 
     async def test_events_about_one_object_are_rate_limited(self) -> None:
-        shelf = Shelf()
-        async with recorder(shelf) as events:
+        sink = MemorySink()
+        async with recorder(sink) as events:
             written = 0
             for _ in range(100):
                 written += say(events)
                 await events.flush()
-            assert (written, len(shelf.requests)) == (25, 25)
+            assert (written, len(sink.requests)) == (25, 25)
             assert events.stats().suppressed == 75
             assert events.event(ObjectReference(name="other"), reason="R", message="m")
             await asyncio.sleep(300)
             assert say(events)
             await events.flush()
             assert not say(events)
-        assert shelf.counts == [101, 1]
+        assert sink.counts == [101, 1]
 
     async def test_event_in_place_keeps_its_message_current_and_displaces_no_other(self) -> None:
-        shelf = Shelf()
-        async with recorder(shelf, api=Api.EVENTS, limits=Limits(burst=1)) as events:
+        sink = MemorySink()
+        async with recorder(sink, api=Api.EVENTS, limits=Limits(burst=1)) as events:
             for score in range(100):
                 assert events.event(PLACEMENT, reason="ScoreUpdate", message=f"c1:{score}", in_place=True)
                 await events.flush()
             assert say(events)
             await events.flush()
-        scored, other = shelf.events.values()
+        scored, other = sink.events.values()
         assert isinstance(scored, CoreEvent)
         assert (scored.message, scored.count) == ("c1:99", 100)
         assert isinstance(other, Event)
 
     async def test_suppressed_repetition_during_a_write_is_not_written(self) -> None:
         """Or a slow hub would be asked for ever."""
-        shelf = Shelf(faults=[1.0] * 50)
-        async with recorder(shelf, limits=Limits(burst=2), grace=100.0) as events:
+        sink = MemorySink(faults=[1.0] * 50)
+        async with recorder(sink, limits=Limits(burst=2), grace=100.0) as events:
             for _ in range(50):
                 say(events)
                 await asyncio.sleep(0.5)
-        assert shelf.requests == ["create", "patch"]
+        assert sink.requests == ["create", "patch"]
 
     async def test_events_of_events_k8s_io_have_a_series(self) -> None:
-        shelf = Shelf()
-        async with recorder(shelf, api=Api.EVENTS) as events:
+        sink = MemorySink()
+        async with recorder(sink, api=Api.EVENTS) as events:
             await asyncio.sleep(1.5)
             say(events)
             await asyncio.sleep(60)
-            first = next(iter(shelf.events.values()))
+            first = next(iter(sink.events.values()))
             say(events)
         assert first == Event(
             metadata=ObjectMeta(name="p1.1898b5da0d3eaf00", namespace="ns1"),
@@ -278,17 +278,17 @@ class TestRecorder:
             note="chose cluster1",
             type="Normal",
         )
-        (second,) = shelf.events.values()
+        (second,) = sink.events.values()
         assert isinstance(second, Event)
         assert second.series == EventSeries(count=2, lastObservedTime="2026-03-01T12:01:01.500000Z")
         assert changes(second) == {"series": {"count": 2, "lastObservedTime": "2026-03-01T12:01:01.500000Z"}}
 
     async def test_cluster_wide_objects_have_their_events_in_default(self) -> None:
-        shelf = Shelf()
+        sink = MemorySink()
         cluster = ManagedCluster(metadata=ObjectMeta(name="cluster1", uid="u", resourceVersion="3"))
-        async with recorder(shelf) as events:
+        async with recorder(sink) as events:
             events.event(cluster, reason="Joined", message="welcome")
-        (event,) = shelf.events.values()
+        (event,) = sink.events.values()
         assert event.metadata.namespace == "default"
         assert isinstance(event, CoreEvent)
         assert event.involvedObject == reference_to(cluster)
@@ -301,8 +301,8 @@ class TestRecorder:
         )
 
     async def test_recording_never_waits_and_a_full_queue_drops(self) -> None:
-        shelf = Shelf(faults=[1000.0])
-        async with recorder(shelf, capacity=3) as events:
+        sink = MemorySink(faults=[1000.0])
+        async with recorder(sink, capacity=3) as events:
             await asyncio.sleep(0)
             taken = [say(events, f"m{number}", reason=f"R{number}") for number in range(5)]
             assert taken == [True, True, True, False, False]
@@ -312,22 +312,22 @@ class TestRecorder:
         assert events.stats().dropped == 3
 
     async def test_burst_of_1000_events_is_written_completely(self) -> None:
-        shelf, results = Shelf(), Counter[str]()
-        async with recorder(shelf, observe=lambda result: results.update([result])) as events:
+        sink, results = MemorySink(), Counter[str]()
+        async with recorder(sink, observe=lambda result: results.update([result])) as events:
             for number in range(1000):
                 about = structs.replace(PLACEMENT, name=f"p{number}", uid=f"u{number}")
                 assert events.event(about, reason="DecisionUpdate", message="chose cluster1")
             await events.flush()
         assert results == {"created": 1000}
-        assert {event.metadata.name.partition(".")[0] for event in shelf.events.values()} == {
+        assert {event.metadata.name.partition(".")[0] for event in sink.events.values()} == {
             f"p{number}" for number in range(1000)
         }
 
     async def test_no_event_is_lost_without_a_count_and_a_log_line(
         self, caplog: pytest.LogCaptureFixture
     ) -> None:
-        shelf, results = Shelf(), Counter[str]()
-        async with recorder(shelf, capacity=100, observe=lambda result: results.update([result])) as events:
+        sink, results = MemorySink(), Counter[str]()
+        async with recorder(sink, capacity=100, observe=lambda result: results.update([result])) as events:
             for number in range(1000):
                 about = structs.replace(PLACEMENT, name=f"q{number}", uid=f"v{number}")
                 events.event(about, reason="DecisionUpdate", message="chose cluster1")
@@ -342,60 +342,60 @@ class TestRecorder:
             about = structs.replace(PLACEMENT, name="q500", uid="v500")
             events.event(about, reason="DecisionUpdate", message="chose cluster1")
             await events.flush()
-            (late,) = (each for each in shelf.events.values() if each.metadata.name.startswith("q500."))
+            (late,) = (each for each in sink.events.values() if each.metadata.name.startswith("q500."))
             assert isinstance(late, CoreEvent)
             assert late.count == 2, "the dropped one is counted by the next"
 
     async def test_repetitions_are_one_update_per_interval(self) -> None:
-        shelf = Shelf()
-        async with recorder(shelf, update_every=60.0) as events:
+        sink = MemorySink()
+        async with recorder(sink, update_every=60.0) as events:
             for _ in range(200):
                 say(events)
                 await asyncio.sleep(1)
-            assert shelf.requests == ["create", "patch", "patch", "patch"]
-            assert shelf.moments == [0, 60, 120, 180]
+            assert sink.requests == ["create", "patch", "patch", "patch"]
+            assert sink.moments == [0, 60, 120, 180]
             await events.flush()
-        assert shelf.requests[4:] == ["patch"]
-        assert shelf.counts == [200]
+        assert sink.requests[4:] == ["patch"]
+        assert sink.counts == [200]
 
     async def test_first_event_does_not_wait_for_delayed_updates(self) -> None:
-        shelf = Shelf()
-        async with recorder(shelf, update_every=60.0) as events:
+        sink = MemorySink()
+        async with recorder(sink, update_every=60.0) as events:
             say(events)
             await asyncio.sleep(1)
             say(events)
             await asyncio.sleep(1)
             say(events, reason="Other")
             await asyncio.sleep(1)
-            assert shelf.requests == ["create", "create"]
-        assert shelf.requests == ["create", "create", "patch"], "the end does not wait for the interval"
+            assert sink.requests == ["create", "create"]
+        assert sink.requests == ["create", "create", "patch"], "the end does not wait for the interval"
         assert asyncio.get_running_loop().time() == 3
 
     async def test_failed_event_write_is_retried(self) -> None:
-        shelf = Shelf(faults=[TransportError("reset"), ServerError("oops"), TransportError("reset")])
-        async with recorder(shelf, backoff=Backoff(base=1, cap=60)) as events:
+        sink = MemorySink(faults=[TransportError("reset"), ServerError("oops"), TransportError("reset")])
+        async with recorder(sink, backoff=Backoff(base=1, cap=60)) as events:
             say(events)
             await asyncio.sleep(10)
-        assert shelf.moments == [0, 1, 3, 7]
-        assert shelf.counts == [1]
+        assert sink.moments == [0, 1, 3, 7]
+        assert sink.counts == [1]
 
     async def test_event_write_honours_retry_after(self) -> None:
         busy = TooManyRequests("busy", retry_after=9.0)
-        shelf = Shelf(faults=[busy, TooManyRequests("busy", retry_after=5000.0)])
-        async with recorder(shelf, backoff=Backoff(base=1, cap=60)) as events:
+        sink = MemorySink(faults=[busy, TooManyRequests("busy", retry_after=5000.0)])
+        async with recorder(sink, backoff=Backoff(base=1, cap=60)) as events:
             say(events)
             await asyncio.sleep(100)
-        assert shelf.moments == [0, 9, 69]
+        assert sink.moments == [0, 9, 69]
 
     async def test_event_is_given_up_after_the_last_try(self, caplog: pytest.LogCaptureFixture) -> None:
-        shelf = Shelf(faults=[TransportError("reset")] * 3)
-        async with recorder(shelf, tries=3) as events:
+        sink = MemorySink(faults=[TransportError("reset")] * 3)
+        async with recorder(sink, tries=3) as events:
             say(events)
             await events.flush()
             assert events.stats().failed == 1
-            assert not shelf.events
+            assert not sink.events
             say(events, reason="Next")
-        assert shelf.counts == [1]
+        assert sink.counts == [1]
         assert "dropped after 3 attempts" in caplog.text
 
     @pytest.mark.parametrize(
@@ -421,35 +421,35 @@ class TestRecorder:
     async def test_refused_event_is_dropped_and_the_next_one_written(
         self, error: KubeError | ValueError, level: int, caplog: pytest.LogCaptureFixture
     ) -> None:
-        shelf = Shelf(faults=[error])
+        sink = MemorySink(faults=[error])
         with caplog.at_level(logging.DEBUG, logger="fairway.kube.events"):
-            async with recorder(shelf) as events:
+            async with recorder(sink) as events:
                 say(events)
                 say(events, reason="Other")
-        assert shelf.requests == ["create", "create"]
+        assert sink.requests == ["create", "create"]
         assert events.stats().refused == 1
         assert [record.levelno for record in caplog.records] == [level]
 
     @pytest.mark.parametrize("count", [1, 2])
     async def test_event_whose_create_response_was_lost_is_created_once(self, count: int) -> None:
-        shelf = Shelf(faults=[ANSWER_LOST])
-        async with recorder(shelf) as events:
+        sink = MemorySink(faults=[ANSWER_LOST])
+        async with recorder(sink) as events:
             say(events)
             await asyncio.sleep(0.1)
             for _ in range(count - 1):
                 say(events)
-        assert shelf.requests == ["create", "create", *["patch"] * (count - 1)]
-        assert shelf.counts == [count]
+        assert sink.requests == ["create", "create", *["patch"] * (count - 1)]
+        assert sink.counts == [count]
 
     async def test_pending_events_are_written_within_the_grace_period_at_close(
         self, caplog: pytest.LogCaptureFixture
     ) -> None:
-        shelf = Shelf(faults=[None, 1000.0, 1000.0, 1000.0])
-        async with recorder(shelf, grace=7.0) as events:
+        sink = MemorySink(faults=[None, 1000.0, 1000.0, 1000.0])
+        async with recorder(sink, grace=7.0) as events:
             for number in range(4):
                 say(events, reason=f"R{number}")
         assert asyncio.get_running_loop().time() == 7
-        assert shelf.counts == [1]
+        assert sink.counts == [1]
         assert events.stats().dropped == 3
         assert [each.getMessage() for each in caplog.records] == [
             "events dropped because the hub did not accept them before the process stopped  dropped=3"
@@ -458,15 +458,15 @@ class TestRecorder:
         assert events.stats().dropped == 4
 
     async def test_pending_events_are_written_eight_at_a_time_at_the_end(self) -> None:
-        shelf, results = Shelf(faults=[1.0] * 40), Counter[str]()
-        async with recorder(shelf, grace=7.0, observe=lambda result: results.update([result])) as events:
+        sink, results = MemorySink(faults=[1.0] * 40), Counter[str]()
+        async with recorder(sink, grace=7.0, observe=lambda result: results.update([result])) as events:
             for number in range(40):
                 events.event(structs.replace(PLACEMENT, name=f"p{number}"), reason="Tested", message="once")
         assert results == {"created": 40}
         assert asyncio.get_running_loop().time() == 5
 
     async def test_recorder_that_was_not_entered_can_be_closed(self) -> None:
-        await recorder(Shelf()).close()
+        await recorder(MemorySink()).close()
 
 
 def seen(message: str = "m", *, name: str = "p1", at: float = 0.0) -> Occurrence:
@@ -601,8 +601,8 @@ async def test_event_is_created_and_patched_over_http(api: Api) -> None:
 
 @pytest.mark.looptime
 async def test_several_writers_write_different_events_at_once_and_each_event_in_order() -> None:
-    shelf = Shelf(faults=[1.0] * 9)
-    recorder = Recorder(shelf, component="fairway", clock=LoopClock(), writers=4)
+    sink = MemorySink(faults=[1.0] * 9)
+    recorder = Recorder(sink, component="fairway", clock=LoopClock(), writers=4)
     async with recorder:
         for number in range(4):
             about = structs.replace(PLACEMENT, name=f"p{number}")
@@ -610,6 +610,6 @@ async def test_several_writers_write_different_events_at_once_and_each_event_in_
         await asyncio.sleep(0.5)
         recorder.event(structs.replace(PLACEMENT, name="p0"), reason="Tested", message="once")
         await recorder.flush()
-        assert shelf.requests == ["create"] * 4 + ["patch"]
-        assert shelf.moments == [0.0] * 4 + [1.0]
-    assert sorted(each.count for each in shelf.events.values() if isinstance(each, CoreEvent)) == [1, 1, 1, 2]
+        assert sink.requests == ["create"] * 4 + ["patch"]
+        assert sink.moments == [0.0] * 4 + [1.0]
+    assert sorted(each.count for each in sink.events.values() if isinstance(each, CoreEvent)) == [1, 1, 1, 2]

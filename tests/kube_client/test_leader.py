@@ -35,7 +35,7 @@ R = TypeVar("R")
 
 
 @dataclass
-class Wire:
+class FaultyLeaseStore:
     """A LeaseStore next to the hub. ``faults`` are used up one per request."""
 
     hub: FakeLease
@@ -94,7 +94,7 @@ class Replica:
     def __init__(
         self, hub: FakeLease, name: str, *, clock: ReplicaClock | None = None, chance: float = 0.0
     ) -> None:
-        self.wire = Wire(hub)
+        self.wire = FaultyLeaseStore(hub)
         self.clock = clock or ReplicaClock(now)
         self.fences: list[Fence] = []
         self.ended: list[float] = []
@@ -236,7 +236,7 @@ class TestOne:
                 with suppress(asyncio.CancelledError):
                     await stubborn.wait()
 
-        elector = Elector(Wire(hub), identity="a", on_started=work, clock=ReplicaClock(now))
+        elector = Elector(FaultyLeaseStore(hub), identity="a", on_started=work, clock=ReplicaClock(now))
         task = asyncio.create_task(elector.run())
         await asyncio.sleep(1)
         task.cancel()
@@ -250,7 +250,7 @@ class TestOne:
 
     async def test_work_that_returns_does_not_end_the_term(self) -> None:
         hub = FakeLease()
-        elector = Elector(Wire(hub), identity="a", clock=ReplicaClock(now))
+        elector = Elector(FaultyLeaseStore(hub), identity="a", clock=ReplicaClock(now))
         task = asyncio.create_task(elector.run())
         await asyncio.sleep(100)
         assert elector.is_leading
@@ -266,7 +266,7 @@ class TestOne:
             raise RuntimeError("broken")
 
         elector = Elector(
-            Wire(hub),
+            FaultyLeaseStore(hub),
             identity="a",
             on_started=work,
             clock=ReplicaClock(now),
@@ -409,7 +409,9 @@ class TestOne:
     def test_leader_identities_are_unique(self) -> None:
         assert unique_identity("pod-1") != unique_identity("pod-1")
         assert unique_identity("pod-1").startswith("pod-1_")
-        assert Elector(Wire(FakeLease())).identity != Elector(Wire(FakeLease())).identity
+        assert (
+            Elector(FaultyLeaseStore(FakeLease())).identity != Elector(FaultyLeaseStore(FakeLease())).identity
+        )
 
 
 @pytest.mark.looptime
@@ -495,7 +497,7 @@ class TestSeveral:
         first = Replica(hub, "a").start()
         await asyncio.sleep(1)
         second = Elector(
-            Wire(hub),
+            FaultyLeaseStore(hub),
             identity="b",
             on_waiting=lambda lease: reported.append((now(), lease.spec.holderIdentity)),
             clock=ReplicaClock(now),
@@ -825,7 +827,7 @@ class TestGuard:
                     clock.since = 30
                 fence.ensure()
 
-        elector = Elector(Wire(hub), identity="a", on_started=work, clock=clock)
+        elector = Elector(FaultyLeaseStore(hub), identity="a", on_started=work, clock=clock)
         task = asyncio.create_task(elector.run())
         await asyncio.sleep(10)
         assert tokens == [0, 1]

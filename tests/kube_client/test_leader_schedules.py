@@ -89,7 +89,7 @@ class ProcessLoop(asyncio.SelectorEventLoop):
 
 
 @dataclass(frozen=True)
-class Weather:
+class NetworkFaults:
     """How bad the network is: shares of requests lost, answers lost, and the longest delay of either."""
 
     lost_requests: float = 0.0
@@ -98,7 +98,7 @@ class Weather:
 
 
 @dataclass(frozen=True)
-class Trouble:
+class ProcessFaults:
     """What befalls a process right after it has sent a request: it is stopped, and then cut off from the hub."""
 
     stopped: float
@@ -106,7 +106,7 @@ class Trouble:
 
 
 class ElectionSimulation:
-    def __init__(self, *, seed: int, weather: Weather) -> None:
+    def __init__(self, *, seed: int, weather: NetworkFaults) -> None:
         self.now = 0.0
         self.chance = random.Random(seed)
         self.weather = weather
@@ -238,7 +238,7 @@ class Member:
         self.done = 0
         self.refused = 0
         self.requests = 0
-        self.troubles: dict[int, Trouble] = {}
+        self.troubles: dict[int, ProcessFaults] = {}
         self.cut_off_until = 0.0
         self.over: Fence | None = None
         self.task = self.loop.create_task(self.elector.run())
@@ -285,7 +285,9 @@ class Member:
 
 
 @contextmanager
-def simulation_of(*members: dict[str, Any], seed: int, weather: Weather) -> Iterator[ElectionSimulation]:
+def simulation_of(
+    *members: dict[str, Any], seed: int, weather: NetworkFaults
+) -> Iterator[ElectionSimulation]:
     simulation = ElectionSimulation(seed=seed, weather=weather)
     logging.disable(logging.WARNING)
     try:
@@ -312,7 +314,7 @@ MEMBERS = st.lists(
     max_size=3,
 )
 WEATHER = st.builds(
-    Weather,
+    NetworkFaults,
     lost_requests=st.sampled_from([0.0, 0.05, 0.3]),
     lost_answers=st.sampled_from([0.0, 0.05, 0.3]),
     delay=st.sampled_from([0.1, 0.5, 1.5, 4.0, 20.0]),
@@ -321,7 +323,7 @@ SECONDS = st.sampled_from([0.0, 0.5, 4.9, 5.5, 7.5, 9.5, 10.5, 14.5, 16.0, 40.0]
 TROUBLES = st.lists(
     st.dictionaries(
         st.integers(min_value=1, max_value=60),
-        st.builds(Trouble, stopped=SECONDS, cut_off=SECONDS),
+        st.builds(ProcessFaults, stopped=SECONDS, cut_off=SECONDS),
         max_size=5,
     ),
     min_size=3,
@@ -341,8 +343,8 @@ MOMENTS = st.floats(min_value=0, max_value=150)
 )
 def test_at_most_one_replica_leads_under_any_schedule(
     members: list[dict[str, Any]],
-    weather: Weather,
-    troubles: list[dict[int, Trouble]],
+    weather: NetworkFaults,
+    troubles: list[dict[int, ProcessFaults]],
     freezes: list[tuple[int, float, float]],
     edits: list[float],
     seed: int,
@@ -361,7 +363,7 @@ def test_at_most_one_replica_leads_under_any_schedule(
         event(f"astray: {min(3, simulation.astray)}")
         event(f"refused: {min(3, sum(member.refused for member in simulation.members))}")
         # Without faults a leader is elected.
-        simulation.weather = Weather()
+        simulation.weather = NetworkFaults()
         for member in simulation.members:
             member.troubles = {}
         simulation.run(until=320)
@@ -371,7 +373,7 @@ def test_at_most_one_replica_leads_under_any_schedule(
 
 
 def test_stopped_leader_detects_its_loss_on_the_first_step() -> None:
-    with simulation_of(CALM, CALM, seed=1, weather=Weather()) as simulation:
+    with simulation_of(CALM, CALM, seed=1, weather=NetworkFaults()) as simulation:
         simulation.run(until=20)
         first, second = simulation.members
         if second.elector.is_leading:
@@ -392,7 +394,7 @@ def test_stopped_leader_detects_its_loss_on_the_first_step() -> None:
 
 def test_write_in_transit_is_rejected_by_its_version() -> None:
     """What a guard cannot do: the packet leaves within the term and arrives long after."""
-    with simulation_of(CALM, CALM, seed=1, weather=Weather()) as simulation:
+    with simulation_of(CALM, CALM, seed=1, weather=NetworkFaults()) as simulation:
         simulation.run(until=20)
         first, second = simulation.members
         if second.elector.is_leading:

@@ -169,7 +169,7 @@ async def test_join_waits_until_nothing_is_queued_or_processed() -> None:
     assert now() == 2
 
 
-class Notes(Observer):
+class RecordingObserver(Observer):
     def __init__(self) -> None:
         self.seen: list[tuple[object, ...]] = []
 
@@ -187,7 +187,7 @@ class Notes(Observer):
 
 
 async def test_queue_metrics_and_observer() -> None:
-    notes = Notes()
+    notes = RecordingObserver()
     queue = WorkQueue[str](observer=notes, backoff=Backoff(base=50, cap=50))
     queue.add("a")
     queue.add("a")

@@ -21,7 +21,7 @@ from fairway.observe.logs import Format
 FORGED = "all is well\n2026-03-01T12:00:00.000000Z ERROR fairway the hub is lost\r\x1b[2J\u202e\u2028\x85"
 
 
-class Unspeakable:
+class Unprintable:
     def __str__(self) -> str:
         raise RuntimeError("no words")
 
@@ -118,7 +118,7 @@ def test_log_values_that_json_lacks_become_text() -> None:
             "nan": math.nan,
             "big": 2**60,
             "bytes": b"x",
-            "nested": {1: [Unspeakable(), None, True]},
+            "nested": {1: [Unprintable(), None, True]},
             "surrogate": "\udc80",
         },
     )
@@ -202,7 +202,7 @@ def test_log_message_with_wrong_arguments_is_logged(form: Format) -> None:
 
 @pytest.mark.parametrize("form", logs.FORMATS)
 def test_unprintable_log_value_keeps_the_rest_of_the_line(form: Format) -> None:
-    (line,) = lines(form, Unspeakable(), extra={"key": Unspeakable(), "other": "kept"})
+    (line,) = lines(form, Unprintable(), extra={"key": Unprintable(), "other": "kept"})
     assert "kept" in line
     assert logs.UNPRINTABLE.format(type="Unspeakable") in line
 

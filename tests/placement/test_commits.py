@@ -27,7 +27,7 @@ P1, P2 = ("ns1", "p1"), ("ns1", "p2")
 
 
 @dataclass
-class Books:
+class LimitedReserve:
     """A Reserve plugin with room for some clusters of each name."""
 
     name: str = "Books"
@@ -45,7 +45,7 @@ class Books:
         self.log.append(f"-{_names(context)}")
 
 
-class NamedBooks(Books):
+class NamedBooks(LimitedReserve):
     def releases(self, _context: CommitContext, /) -> Mapping[Key, Direction]:
         return {("free",): Direction.UP}
 
@@ -84,7 +84,7 @@ def _names(context: CommitContext) -> str:
     return ",".join(f"{each.name}{each.uid}" for each in context.hosts)
 
 
-class Bench:
+class CommitHarness:
     def __init__(self, **plugins: Any) -> None:
         self.events: list[Event] = []
         self.woken: list[Owner] = []
@@ -136,8 +136,8 @@ def test_default_profile_commits_nothing() -> None:
 
 
 def test_only_clusters_that_are_new_in_the_decision_are_reserved() -> None:
-    books = Books()
-    bench = Bench(reserves=[books], pre_binds=[Binder()], post_binds=[Binder()])
+    books = LimitedReserve()
+    bench = CommitHarness(reserves=[books], pre_binds=[Binder()], post_binds=[Binder()])
     assert bench.bind("ab") == ["RunPreBind Binder", "RunBind Own", "RunPostBind Binder"]
     assert bench.review("ba") is None
     assert books.log == ["+a1,b1"]
@@ -146,8 +146,8 @@ def test_only_clusters_that_are_new_in_the_decision_are_reserved() -> None:
 
 
 def test_change_that_only_gives_up_clusters_is_not_delayed() -> None:
-    books, gate = Books(), Gate()
-    bench = Bench(reserves=[books], permits=[gate], pre_binds=[Binder()], post_binds=[Binder()])
+    books, gate = LimitedReserve(), Gate()
+    bench = CommitHarness(reserves=[books], permits=[gate], pre_binds=[Binder()], post_binds=[Binder()])
     bench.bind("ab")
     gate.result = WAITS
     assert bench.bind("a") == ["RunBind Own", "RunPostBind Binder"]
@@ -155,15 +155,15 @@ def test_change_that_only_gives_up_clusters_is_not_delayed() -> None:
 
 
 def test_recreated_cluster_is_another_one() -> None:
-    books = Books()
-    bench = Bench(reserves=[books])
+    books = LimitedReserve()
+    bench = CommitHarness(reserves=[books])
     bench.bind("a")
     bench.bind("a2")
     assert books.log == ["+a1", "+a2", "-a1"]
 
 
 def test_first_bind_plugin_that_does_not_skip_takes_over_from_our_own() -> None:
-    bench = Bench(binds=[Binder("Mine"), Binder("Other")])
+    bench = CommitHarness(binds=[Binder("Mine"), Binder("Other")])
     first = bench.review("a")
     assert isinstance(first, RunBind)
     second = bench.commits.finished(first, SKIPPED, now=0)
@@ -173,8 +173,8 @@ def test_first_bind_plugin_that_does_not_skip_takes_over_from_our_own() -> None:
 
 
 def test_rejection_gives_back_and_names_plugin_clusters_and_reason() -> None:
-    books = Books(result=unschedulable("full", plugin="Books"))
-    bench = Bench(reserves=[books])
+    books = LimitedReserve(result=unschedulable("full", plugin="Books"))
+    bench = CommitHarness(reserves=[books])
     bench.review("c", owner=P2)
     books.log.clear()
     step = bench.review("ba")
@@ -185,8 +185,8 @@ def test_rejection_gives_back_and_names_plugin_clusters_and_reason() -> None:
 
 
 def test_waiting_permit_is_asked_again_when_the_placement_is_decided_again() -> None:
-    books, gate = Books(), Gate(result=WAITS)
-    bench = Bench(reserves=[books], permits=[gate])
+    books, gate = LimitedReserve(), Gate(result=WAITS)
+    bench = CommitHarness(reserves=[books], permits=[gate])
     step = bench.review("a")
     assert isinstance(step, Waiting)
     message = "waiting until 1970-01-01T00:05:00Z for the permit of plugin Gate for a: needs a ticket"
@@ -203,7 +203,7 @@ def test_waiting_permit_is_asked_again_when_the_placement_is_decided_again() -> 
 
 
 def test_wait_that_is_over_rejects_and_says_what_was_missing() -> None:
-    bench = Bench(permits=[Gate(result=WAITS)])
+    bench = CommitHarness(permits=[Gate(result=WAITS)])
     bench.review("a")
     bench.now = 300 * SECOND
     step = bench.review("a")
@@ -215,8 +215,8 @@ def test_wait_that_is_over_rejects_and_says_what_was_missing() -> None:
 
 @pytest.mark.parametrize("change", ["clusters", "placement", "given up", "back"])
 def test_wait_is_given_up_when_something_else_is_decided(change: str) -> None:
-    books, gate = Books(), Gate()
-    bench = Bench(reserves=[books], permits=[gate])
+    books, gate = LimitedReserve(), Gate()
+    bench = CommitHarness(reserves=[books], permits=[gate])
     bench.bind("a")
     gate.result = WAITS
     bench.review("ab")
@@ -230,20 +230,20 @@ def test_wait_is_given_up_when_something_else_is_decided(change: str) -> None:
 
 
 def test_short_waits_last_a_second() -> None:
-    bench = Bench(permits=[Gate(result=(Status(Code.WAIT), timedelta()))])
+    bench = CommitHarness(permits=[Gate(result=(Status(Code.WAIT), timedelta()))])
     step = bench.review("a")
     assert isinstance(step, Waiting)
     assert step.deadline == SECOND
 
 
 def test_fault_keeps_the_decision_or_is_skipped_as_the_profile_says() -> None:
-    broken = Books(result=ValueError("odd"))
-    bench = Bench(reserves=[broken])
+    broken = LimitedReserve(result=ValueError("odd"))
+    bench = CommitHarness(reserves=[broken])
     step = bench.review("a")
     assert isinstance(step, Failed)
     assert step.message == "plugin Books at Reserve raised ValueError: odd; the last decision is kept"
     assert [each.plugin for each in bench.commits.take_faults()] == ["Books"]
-    bench = Bench(reserves=[broken], on_fault=OnFault.SKIP)
+    bench = CommitHarness(reserves=[broken], on_fault=OnFault.SKIP)
     assert bench.bind("a") == ["RunBind Own"]
     assert [each.plugin for each in bench.commits.take_faults()] == ["Books"]
 
@@ -252,8 +252,8 @@ def test_fault_keeps_the_decision_or_is_skipped_as_the_profile_says() -> None:
     ("shown", "held"), [("", "-b1,c1"), ("b", "-c1"), ("bc", "")], ids=["none", "some", "all"]
 )
 def test_failed_write_gives_back_the_clusters_that_the_hub_does_not_show(shown: str, held: str) -> None:
-    books = Books()
-    bench = Bench(reserves=[books])
+    books = LimitedReserve()
+    bench = CommitHarness(reserves=[books])
     bench.bind("a")
     run = bench.review("bc")
     assert isinstance(run, RunBind)
@@ -270,8 +270,8 @@ def test_failed_write_gives_back_the_clusters_that_the_hub_does_not_show(shown: 
 
 
 def test_failed_write_that_gives_up_clusters_keeps_those_that_the_hub_shows() -> None:
-    books = Books()
-    bench = Bench(reserves=[books])
+    books = LimitedReserve()
+    bench = CommitHarness(reserves=[books])
     bench.bind("ab")
     run = bench.review("a")
     assert isinstance(run, RunBind)
@@ -282,7 +282,7 @@ def test_failed_write_that_gives_up_clusters_keeps_those_that_the_hub_shows() ->
 
 
 def test_fault_of_a_bind_plugin_is_the_reason_if_the_hub_shows_nothing() -> None:
-    bench = Bench(binds=[Binder("Mine")])
+    bench = CommitHarness(binds=[Binder("Mine")])
     run = bench.review("a")
     assert isinstance(run, RunBind)
     back = bench.commits.failed(run, ValueError("no token"))
@@ -294,8 +294,8 @@ def test_fault_of_a_bind_plugin_is_the_reason_if_the_hub_shows_nothing() -> None
 
 
 def test_decisions_on_the_hub_are_reserved_at_the_start_of_a_term_and_given_back_at_its_end() -> None:
-    books, gate = Books(result=unschedulable("full", plugin="Books")), Gate(result=WAITS)
-    bench = Bench(reserves=[books], permits=[gate])
+    books, gate = LimitedReserve(result=unschedulable("full", plugin="Books")), Gate(result=WAITS)
+    bench = CommitHarness(reserves=[books], permits=[gate])
     refusals = bench.commits.begin({bench.workloads[P1]: keys("ab"), bench.workloads[P2]: ()}, now=0)
     assert {owner: [each.message for each in found] for owner, found in refusals.items()} == {
         P1: ["full"] * 2
@@ -314,15 +314,15 @@ def test_decisions_on_the_hub_are_reserved_at_the_start_of_a_term_and_given_back
 
 
 def test_cluster_that_a_late_write_added_is_reserved_without_a_permit() -> None:
-    books, gate = Books(), Gate(result=WAITS)
-    bench = Bench(reserves=[books], permits=[gate])
+    books, gate = LimitedReserve(), Gate(result=WAITS)
+    bench = CommitHarness(reserves=[books], permits=[gate])
     assert bench.review("a", shown="a") is None
     assert books.log == ["+a1"]
 
 
 def test_deleted_placement_gives_back_what_it_has_and_what_it_waits_for() -> None:
-    books, gate = Books(), Gate()
-    bench = Bench(reserves=[books], permits=[gate])
+    books, gate = LimitedReserve(), Gate()
+    bench = CommitHarness(reserves=[books], permits=[gate])
     bench.bind("a")
     gate.result = WAITS
     bench.review("ab")
@@ -332,8 +332,8 @@ def test_deleted_placement_gives_back_what_it_has_and_what_it_waits_for() -> Non
 
 
 def test_rejected_placements_are_woken_when_a_plugin_without_columns_gives_back() -> None:
-    books = Books()
-    bench = Bench(reserves=[books])
+    books = LimitedReserve()
+    bench = CommitHarness(reserves=[books])
     bench.bind("a")
     books.result = unschedulable("full", plugin="Books")
     bench.review("a", owner=P2)
@@ -346,7 +346,7 @@ def test_rejected_placements_are_woken_when_a_plugin_without_columns_gives_back(
 
 
 def test_readers_of_the_columns_are_woken_when_a_plugin_that_names_them_gives_back() -> None:
-    bench = Bench(reserves=[NamedBooks()])
+    bench = CommitHarness(reserves=[NamedBooks()])
     bench.bind("a")
     bench.bind("b")
     (event,) = bench.events
@@ -355,7 +355,7 @@ def test_readers_of_the_columns_are_woken_when_a_plugin_that_names_them_gives_ba
 
 
 def test_plugins_that_reserve_nothing_wake_no_placement() -> None:
-    bench = Bench(post_binds=[Binder()])
+    bench = CommitHarness(post_binds=[Binder()])
     bench.bind("a")
     bench.bind("b")
     assert (bench.events, bench.woken) == ([], [])

@@ -40,7 +40,7 @@ def of_spec(schema: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": {"spec": schema}}
 
 
-class Things:
+class CustomResourceHarness:
     """A custom resource on the embedded hub."""
 
     def __init__(self, hub: Hub) -> None:
@@ -65,14 +65,14 @@ class Things:
 
 
 @pytest.fixture
-def things(embedded: Hub) -> Things:
-    return Things(embedded)
+def things(embedded: Hub) -> CustomResourceHarness:
+    return CustomResourceHarness(embedded)
 
 
 # Schemas
 
 
-async def test_large_schema_is_rejected(things: Things) -> None:
+async def test_large_schema_is_rejected(things: CustomResourceHarness) -> None:
     fields = {f"p{number}": {"type": "string"} for number in range(60_000)}
     assert (await things.define(of_spec({"type": "object", "properties": fields}))).code == 413
 
@@ -86,7 +86,7 @@ def doubled(times: int, junctor: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("junctor", "value"), [("allOf", 1), ("anyOf", -1), ("oneOf", 1)])
 async def test_nested_alternatives_are_validated_within_a_budget(
-    things: Things, junctor: str, value: int
+    things: CustomResourceHarness, junctor: str, value: int
 ) -> None:
     """1,024 alternatives for each of 1,000 items, where every alternative must be tried."""
     items = {"type": "integer", **doubled(10, junctor)}
@@ -96,7 +96,9 @@ async def test_nested_alternatives_are_validated_within_a_budget(
     assert "too many alternatives" in answer.message
 
 
-async def test_many_alternatives_of_many_values_are_validated_within_a_budget(things: Things) -> None:
+async def test_many_alternatives_of_many_values_are_validated_within_a_budget(
+    things: CustomResourceHarness,
+) -> None:
     branches = [{"items": {"minimum": number}} for number in range(2_000)]
     schema = {"type": "array", "items": {"type": "integer"}, "allOf": branches}
     assert (await things.define(of_spec(schema))).code == 201
@@ -104,14 +106,14 @@ async def test_many_alternatives_of_many_values_are_validated_within_a_budget(th
     assert (await things.write([5_000] * 50_000)).code == 400
 
 
-async def test_defaults_of_many_items_are_limited(things: Things) -> None:
+async def test_defaults_of_many_items_are_limited(things: CustomResourceHarness) -> None:
     item = {"type": "object", "properties": {"a": {"type": "string", "default": "x" * 200_000}}}
     assert (await things.define(of_spec({"type": "array", "items": item}))).code == 201
     assert (await things.write([{}] * 3)).code == 201
     assert (await things.write([{}] * 50_000)).code == 413
 
 
-async def test_nested_defaults_are_limited(things: Things) -> None:
+async def test_nested_defaults_are_limited(things: CustomResourceHarness) -> None:
     schema: dict[str, Any] = {"type": "string", "default": "x"}
     for _ in range(10):
         entry = {"type": "object", "properties": {"a": schema, "b": schema}}
@@ -135,7 +137,7 @@ async def test_nested_defaults_are_limited(things: Things) -> None:
     ],
     ids=lambda text: text[:16],
 )
-async def test_large_pattern_is_rejected(things: Things, pattern: str) -> None:
+async def test_large_pattern_is_rejected(things: CustomResourceHarness, pattern: str) -> None:
     answer = await things.define(of_spec({"type": "string", "pattern": pattern}))
     assert answer.code in (201, 422)
     assert (answer.code == 201) == (pattern == "(?<n>") or answer.code == 422
@@ -169,7 +171,7 @@ NESTED = f"{TEN}.all(a, {TEN}.all(b, {TEN}.all(c, {TEN}.all(d, {TEN}.all(e, a + 
     ],
     ids=lambda text: text[:16],
 )
-async def test_large_cel_rule_is_rejected(things: Things, rule: str) -> None:
+async def test_large_cel_rule_is_rejected(things: CustomResourceHarness, rule: str) -> None:
     assert (await things.define(ruled(INTEGER, rule))).code == 422
 
 
@@ -184,14 +186,14 @@ async def test_large_cel_rule_is_rejected(things: Things, rule: str) -> None:
     ],
     ids=["nested", "list", "sum", "join", "text"],
 )
-async def test_cel_rule_is_stopped_at_its_cost_limit(things: Things, rule: str) -> None:
+async def test_cel_rule_is_stopped_at_its_cost_limit(things: CustomResourceHarness, rule: str) -> None:
     assert (await things.define(ruled(INTEGER, rule))).code == 201
     answer = await things.write(1)
     assert (answer.code, "exceeded" in answer.message) == (422, True), answer.message
 
 
 async def test_cel_rules_of_an_object_share_one_budget(
-    things: Things, monkeypatch: pytest.MonkeyPatch
+    things: CustomResourceHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each rule is within its own limit, and all of them are within the limit of the definition."""
     monkeypatch.setattr(cel_validation, "BUDGET", 500_000)
@@ -219,7 +221,9 @@ async def test_cel_rules_of_an_object_share_one_budget(
     ],
     ids=lambda text: text[:12] + text[-6:],
 )
-async def test_hostile_printer_columns_do_no_harm(embedded: Hub, things: Things, path: str) -> None:
+async def test_hostile_printer_columns_do_no_harm(
+    embedded: Hub, things: CustomResourceHarness, path: str
+) -> None:
     columns = [{"name": "a", "type": "string", "jsonPath": path}]
     defined = await things.define(FREE, additionalPrinterColumns=columns)
     assert defined.code in (201, 422)

@@ -22,12 +22,22 @@ ROLLOUT_PER_GROUP: Final = "ProgressivePerGroup"
 LEASE_HEALTH: Final = "Lease"
 CUSTOMIZED_HEALTH: Final = "Customized"
 
-SIGNER_NAME: Final = r"^([a-z0-9][a-z0-9-]*[a-z0-9]\.)+[a-z]+\/[a-z0-9-\.]+$"
+_SIGNER_NAME: Final = r"^([a-z0-9][a-z0-9-]*[a-z0-9]\.)+[a-z]+\/[a-z0-9-\.]+$"
 _COUNT_OR_SHARE: Final = r"^((100|[0-9]{1,2})%|[0-9]+)$"
 _DEADLINE: Final = r"^(([0-9])+[h|m|s])|None$"
 
 Share = Annotated[int | str, Field(pattern=_COUNT_OR_SHARE)]
 """A number of clusters, or a percentage of them."""
+SignerName = Annotated[
+    str,
+    Field(
+        "Signer of the agent's certificate.",
+        required=True,
+        min_length=5,
+        max_length=571,
+        pattern=_SIGNER_NAME,
+    ),
+]
 
 
 class ConfigGroupResource(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -250,16 +260,7 @@ class RegistrationSubject(Struct, frozen=True, kw_only=True, gc=False, omit_defa
 
 
 class RegistrationConfig(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    signerName: Annotated[
-        str,
-        Field(
-            "Signer of the agent's certificate.",
-            required=True,
-            min_length=5,
-            max_length=571,
-            pattern=SIGNER_NAME,
-        ),
-    ] = field(default_factory=str)
+    signerName: SignerName = field(default_factory=str)
     subject: Annotated[RegistrationSubject, Field("Subject of the agent's certificate.")] = (
         RegistrationSubject()
     )

@@ -4,7 +4,7 @@ from typing import Annotated, Final
 
 from msgspec import Struct, field
 
-from fairway.api.addon import ADD_ON_GROUP, SIGNER_NAME, RegistrationSubject
+from fairway.api.addon import ADD_ON_GROUP, RegistrationSubject, SignerName
 from fairway.api.annotation import Field
 from fairway.api.meta import ObjectMeta
 from fairway.api.work import ManifestWorkSpec
@@ -60,16 +60,7 @@ class SigningCA(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True)
 
 
 class CustomSignerRegistration(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    signerName: Annotated[
-        str,
-        Field(
-            "Signer of the agent's certificate.",
-            required=True,
-            min_length=5,
-            max_length=571,
-            pattern=SIGNER_NAME,
-        ),
-    ] = field(default_factory=str)
+    signerName: SignerName = field(default_factory=str)
     subject: Annotated[RegistrationSubject | None, Field("Subject of the agent's certificate.")] = None
     signingCA: Annotated[SigningCA, Field("The Secret with the signer's CA.", required=True)] = field(
         default_factory=SigningCA

@@ -66,7 +66,7 @@ def request_for(common_name: str, groups: list[str]) -> bytes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class PendingRequest:
     """A pending certificate request; ``user`` creates it."""
 
     name: str
@@ -78,7 +78,7 @@ class Asked:
     labels: dict[str, str] = field(default_factory=dict)
 
 
-async def ask(client: Client, *asked: Asked) -> None:
+async def ask(client: Client, *asked: PendingRequest) -> None:
     """Create the requests as their users, because the API server records the user."""
     for each in asked:
         body = {
@@ -163,7 +163,7 @@ def state(hub: HubAddress) -> tuple[set[str], set[str]]:
 
 
 def test_accept_accepts_the_cluster_and_approves_its_request(hub: HubAddress, capsys: Capture) -> None:
-    asked = (Asked(name="c1-x"), Asked(name="c2-x", cluster="c2", subject=subject("c2")))
+    asked = (PendingRequest(name="c1-x"), PendingRequest(name="c2-x", cluster="c2", subject=subject("c2")))
     act(hub.kubeconfig, lambda client: ask(client, *asked))
     assert accept(hub, "c1") == 0
     assert capsys.readouterr() == (
@@ -182,7 +182,7 @@ def test_accept_accepts_the_cluster_and_approves_its_request(hub: HubAddress, ca
 
 
 def test_accept_dry_run_writes_nothing(hub: HubAddress, capsys: Capture) -> None:
-    act(hub.kubeconfig, lambda client: ask(client, Asked(name="c1-x")))
+    act(hub.kubeconfig, lambda client: ask(client, PendingRequest(name="c1-x")))
     assert accept(hub, "c1", "--dry-run") == 0
     assert capsys.readouterr().out == (
         "certificate request c1-x of cluster c1 approved (dry run)\ncluster c1 accepted (dry run)\n"
@@ -206,36 +206,48 @@ def test_accept_without_pending_request_says_so(hub: HubAddress, capsys: Capture
     ("asked", "reason"),
     [
         (
-            Asked(name="x", user="eve", groups=("system:authenticated",)),
+            PendingRequest(name="x", user="eve", groups=("system:authenticated",)),
             "created by eve, which is not a bootstrap identity",
         ),
         (
-            Asked(name="x", user=BOOTSTRAP, groups=("system:authenticated",)),
+            PendingRequest(name="x", user=BOOTSTRAP, groups=("system:authenticated",)),
             "which is not a bootstrap identity",
         ),
         (
-            Asked(name="x", user="system:bootstrap:abcdef", groups=("eves",)),
+            PendingRequest(name="x", user="system:bootstrap:abcdef", groups=("eves",)),
             "which is not a bootstrap identity",
         ),
-        (Asked(name="x", user=f"{BOOTSTRAP}-evil"), "which is not a bootstrap identity"),
+        (PendingRequest(name="x", user=f"{BOOTSTRAP}-evil"), "which is not a bootstrap identity"),
         (
-            Asked(name="x", subject=("system:kube-controller-manager", [])),
+            PendingRequest(name="x", subject=("system:kube-controller-manager", [])),
             "requested subject CN=system:kube-controller",
         ),
-        (Asked(name="x", subject=subject("c2")), "is not an agent of this cluster"),
-        (Asked(name="x", subject=(subject()[0], ["system:nodes"])), "is not an agent of this cluster"),
+        (PendingRequest(name="x", subject=subject("c2")), "is not an agent of this cluster"),
         (
-            Asked(name="x", subject=(subject()[0], [*subject()[1], "system:nodes"])),
+            PendingRequest(name="x", subject=(subject()[0], ["system:nodes"])),
             "is not an agent of this cluster",
         ),
-        (Asked(name="x", subject=(f"{subject()[0]}:b", subject()[1])), "is not an agent of this cluster"),
-        (Asked(name="x", subject=(f"{SUBJECT_PREFIX}c1:", subject()[1])), "is not an agent of this cluster"),
-        (Asked(name="x", subject=("", subject()[1])), "is not an agent of this cluster"),
-        (Asked(name="x", signer="example.com/any"), "signer example.com/any does not sign for agents"),
+        (
+            PendingRequest(name="x", subject=(subject()[0], [*subject()[1], "system:nodes"])),
+            "is not an agent of this cluster",
+        ),
+        (
+            PendingRequest(name="x", subject=(f"{subject()[0]}:b", subject()[1])),
+            "is not an agent of this cluster",
+        ),
+        (
+            PendingRequest(name="x", subject=(f"{SUBJECT_PREFIX}c1:", subject()[1])),
+            "is not an agent of this cluster",
+        ),
+        (PendingRequest(name="x", subject=("", subject()[1])), "is not an agent of this cluster"),
+        (
+            PendingRequest(name="x", signer="example.com/any"),
+            "signer example.com/any does not sign for agents",
+        ),
     ],
 )
 def test_accept_refuses_requests_that_do_not_match_their_label(
-    hub: HubAddress, capsys: Capture, asked: Asked, reason: str
+    hub: HubAddress, capsys: Capture, asked: PendingRequest, reason: str
 ) -> None:
     act(hub.kubeconfig, lambda client: ask(client, asked))
     assert accept(hub, "c1") == 1
@@ -246,15 +258,18 @@ def test_accept_refuses_requests_that_do_not_match_their_label(
 
 
 def test_skip_approve_check_still_checks_the_subject(hub: HubAddress, capsys: Capture) -> None:
-    fine = Asked(name="fine", user="eve", groups=("system:authenticated",))
-    wrong = Asked(name="wrong", user="eve", groups=("system:authenticated",), subject=("admin", []))
+    fine = PendingRequest(name="fine", user="eve", groups=("system:authenticated",))
+    wrong = PendingRequest(name="wrong", user="eve", groups=("system:authenticated",), subject=("admin", []))
     act(hub.kubeconfig, lambda client: ask(client, fine, wrong))
     assert accept(hub, "c1", "--skip-approve-check") == 0
     assert state(hub) == ({"old", "c1"}, {"fine"})
 
 
 def test_refused_request_does_not_block_another(hub: HubAddress, capsys: Capture) -> None:
-    act(hub.kubeconfig, lambda client: ask(client, Asked(name="a-bad", user="eve"), Asked(name="b-good")))
+    act(
+        hub.kubeconfig,
+        lambda client: ask(client, PendingRequest(name="a-bad", user="eve"), PendingRequest(name="b-good")),
+    )
     assert accept(hub, "c1") == 0
     assert state(hub) == ({"old", "c1"}, {"b-good"})
 
@@ -262,7 +277,7 @@ def test_refused_request_does_not_block_another(hub: HubAddress, capsys: Capture
 def test_accept_escapes_request_names(hub: HubAddress, capsys: Capture) -> None:
     """Kubernetes allows every name that is no path, and the requester chooses it."""
     name = "x\ncluster c9 is accepted\x1b[2J"
-    act(hub.kubeconfig, lambda client: ask(client, Asked(name=name, user="eve")))
+    act(hub.kubeconfig, lambda client: ask(client, PendingRequest(name=name, user="eve")))
     assert accept(hub, "c1") == 1
     first = capsys.readouterr().out.splitlines()[0]
     assert first.startswith("certificate request x cluster c9 is accepted\\x1b[2J of cluster c1 not approved")
@@ -271,7 +286,7 @@ def test_accept_escapes_request_names(hub: HubAddress, capsys: Capture) -> None:
 
 
 def test_accept_refuses_several_agents_of_one_cluster(hub: HubAddress, capsys: Capture) -> None:
-    two = (Asked(name="one"), Asked(name="two", subject=subject(agent="a2")))
+    two = (PendingRequest(name="one"), PendingRequest(name="two", subject=subject(agent="a2")))
     act(hub.kubeconfig, lambda client: ask(client, *two))
     assert accept(hub, "c1") == 1
     shown = capsys.readouterr().out
@@ -284,7 +299,9 @@ def test_accept_refuses_several_agents_of_one_cluster(hub: HubAddress, capsys: C
 
 def test_accept_skips_addon_and_denied_requests(hub: HubAddress, capsys: Capture) -> None:
     async def deny(client: Client) -> None:
-        await ask(client, Asked(name="denied"), Asked(name="add-on", labels={ADD_ON_LABEL: "a"}))
+        await ask(
+            client, PendingRequest(name="denied"), PendingRequest(name="add-on", labels={ADD_ON_LABEL: "a"})
+        )
         path = SIGNING_REQUESTS.path(name="denied", subresource="approval")
         condition = {"type": "Denied", "status": "True", "reason": "No", "message": "no"}
         await client.request(
@@ -343,11 +360,11 @@ def test_two_requests_in_one_pem_are_refused() -> None:
 
 def test_replaced_request_of_the_same_name_is_not_approved(hub: HubAddress) -> None:
     async def swap(client: Client) -> None:
-        await ask(client, Asked(name="c1-x"))
+        await ask(client, PendingRequest(name="c1-x"))
         found = (await client.list(SIGNING_REQUESTS)).items
         (seen,) = check_requests(found, "c1", any_requester=False, only=frozenset())
         await client.delete(SIGNING_REQUESTS, "c1-x")
-        await ask(client, Asked(name="c1-x", subject=("admin", [])))
+        await ask(client, PendingRequest(name="c1-x", subject=("admin", [])))
         with pytest.raises(ReplacedError, match="was replaced"):
             await approve(client, seen, dry_run=False)
 
@@ -362,7 +379,7 @@ def test_accept_refuses_reserved_cluster_names(hub: HubAddress, capsys: Capture,
     act(
         hub.kubeconfig,
         lambda client: ask(
-            client, Asked(name="x", cluster=name, subject=(f"{SUBJECT_PREFIX}{name}:a", groups))
+            client, PendingRequest(name="x", cluster=name, subject=(f"{SUBJECT_PREFIX}{name}:a", groups))
         ),
     )
     assert accept(hub, name, "--skip-approve-check") == 2
@@ -480,7 +497,7 @@ def test_accept_wait_reports_a_deleted_cluster() -> None:
 
 
 def test_accept_does_not_wait_after_a_refused_request(hub: HubAddress, capsys: Capture) -> None:
-    strange = Asked(name="c1-x", user="mallory", groups=())
+    strange = PendingRequest(name="c1-x", user="mallory", groups=())
     act(hub.kubeconfig, lambda client: ask(client, strange))
     assert accept(hub, "c1", "--wait") == 1
     assert "waiting for" not in capsys.readouterr().err

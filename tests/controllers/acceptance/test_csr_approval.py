@@ -41,7 +41,7 @@ def request_for(user: str, *groups: str, hosts: tuple[str, ...] = ()) -> bytes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class RenewalRequest:
     """By default what an agent of cluster ``c`` asks for that renews its certificate."""
 
     cluster: str = "c"
@@ -72,33 +72,33 @@ class Asked:
 
 
 def test_renewal_with_the_same_subject_is_valid() -> None:
-    assert refusal(Asked().seen(), cluster="c") is None
+    assert refusal(RenewalRequest().seen(), cluster="c") is None
 
 
 def test_group_of_all_clusters_is_optional_in_a_renewal() -> None:
-    assert refusal(Asked(asked_groups=(f"{PREFIX}c",)).seen(), cluster="c") is None
+    assert refusal(RenewalRequest(asked_groups=(f"{PREFIX}c",)).seen(), cluster="c") is None
 
 
 @pytest.mark.parametrize(
     ("asked", "fault"),
     [
-        (Asked(asked_user=f"{PREFIX}c:other"), OTHER_SUBJECT),
-        (Asked(asked_user=f"{PREFIX}d:a1"), OTHER_SUBJECT),
-        (Asked(asked_groups=(f"{PREFIX}c", "system:admins")), OTHER_SUBJECT),
-        (Asked(asked_groups=(f"{PREFIX}d",)), OTHER_SUBJECT),
-        (Asked(asked_groups=(EVERYBODY,)), OTHER_SUBJECT),
-        (Asked(user=f"{PREFIX}c:a:b", asked_user=f"{PREFIX}c:a:b"), OTHER_SUBJECT),
-        (Asked(user=f"{PREFIX}c:", asked_user=f"{PREFIX}c:"), OTHER_SUBJECT),
-        (Asked(groups=(EVERYBODY,)), OTHER_GROUP),
-        (Asked(usages=("client auth", "server auth")), OTHER_USAGES),
-        (Asked(usages=("digital signature",)), OTHER_USAGES),
-        (Asked(hosts=("hub.example",)), OTHER_SUBJECT),
-        (Asked(user=f"{PREFIX}c:\u0430", asked_user=f"{PREFIX}c:\u0430"), OTHER_SUBJECT),
-        (Asked(before=b"x"), NO_REQUEST),
-        (Asked(after=request_for(f"{PREFIX}d:a1", f"{PREFIX}d")), NO_REQUEST),
+        (RenewalRequest(asked_user=f"{PREFIX}c:other"), OTHER_SUBJECT),
+        (RenewalRequest(asked_user=f"{PREFIX}d:a1"), OTHER_SUBJECT),
+        (RenewalRequest(asked_groups=(f"{PREFIX}c", "system:admins")), OTHER_SUBJECT),
+        (RenewalRequest(asked_groups=(f"{PREFIX}d",)), OTHER_SUBJECT),
+        (RenewalRequest(asked_groups=(EVERYBODY,)), OTHER_SUBJECT),
+        (RenewalRequest(user=f"{PREFIX}c:a:b", asked_user=f"{PREFIX}c:a:b"), OTHER_SUBJECT),
+        (RenewalRequest(user=f"{PREFIX}c:", asked_user=f"{PREFIX}c:"), OTHER_SUBJECT),
+        (RenewalRequest(groups=(EVERYBODY,)), OTHER_GROUP),
+        (RenewalRequest(usages=("client auth", "server auth")), OTHER_USAGES),
+        (RenewalRequest(usages=("digital signature",)), OTHER_USAGES),
+        (RenewalRequest(hosts=("hub.example",)), OTHER_SUBJECT),
+        (RenewalRequest(user=f"{PREFIX}c:\u0430", asked_user=f"{PREFIX}c:\u0430"), OTHER_SUBJECT),
+        (RenewalRequest(before=b"x"), NO_REQUEST),
+        (RenewalRequest(after=request_for(f"{PREFIX}d:a1", f"{PREFIX}d")), NO_REQUEST),
     ],
 )
-def test_renewal_with_another_subject_or_usage_is_refused(asked: Asked, fault: str) -> None:
+def test_renewal_with_another_subject_or_usage_is_refused(asked: RenewalRequest, fault: str) -> None:
     found = refusal(asked.seen(), cluster="c")
     assert found is not None
     assert fault.partition("{")[0] in found
@@ -129,7 +129,7 @@ async def joined(client: Client) -> str:
     return name
 
 
-async def ask(hub: HubUnderTest, asked: Asked) -> CertificateSigningRequest:
+async def ask(hub: HubUnderTest, asked: RenewalRequest) -> CertificateSigningRequest:
     """A CSR as stored by the hub, which sets the user."""
     who = Impersonation(user=asked.user, groups=(*asked.groups, "system:authenticated"))
     body = {
@@ -143,10 +143,10 @@ async def ask(hub: HubUnderTest, asked: Asked) -> CertificateSigningRequest:
         return await once_allowed(lambda: agent.create(SIGNING_REQUESTS, body))
 
 
-def of(name: str) -> Asked:
+def of(name: str) -> RenewalRequest:
     own = (f"{PREFIX}{name}", EVERYBODY)
     user = f"{PREFIX}{name}:a1"
-    return Asked(cluster=name, user=user, groups=own, asked_user=user, asked_groups=own)
+    return RenewalRequest(cluster=name, user=user, groups=own, asked_user=user, asked_groups=own)
 
 
 async def test_csr_of_an_accepted_agent_is_approved(

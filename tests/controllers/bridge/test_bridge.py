@@ -304,7 +304,7 @@ def _writes(running: RunningController) -> float:
 async def test_bridge_writes_nothing_after_the_term(
     hub: HubUnderTest, fleet: HubFleet, client: Client
 ) -> None:
-    class Over:
+    class EndedTerm:
         def batch(self) -> Any:
             return ALONE.batch()
 
@@ -318,5 +318,5 @@ async def test_bridge_writes_nothing_after_the_term(
         bridge = BridgeController(client, meters=Meters(), clock=clock)
         bridge.watch(running.informers)
         with pytest.raises(Lost):
-            await bridge.reconcile((fleet.name("a"), "addonplacementscores"), Over())
+            await bridge.reconcile((fleet.name("a"), "addonplacementscores"), EndedTerm())
     assert [each.metadata.name for each in (await client.list(ADD_ON_PLACEMENT_SCORES)).items] == []

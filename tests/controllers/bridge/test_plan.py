@@ -361,7 +361,7 @@ troubles = st.sampled_from(["", "no disk"])
 words = st.sampled_from([None, SILENCED, UNABLE])
 
 
-class People(RuleBasedStateMachine):
+class BridgeSimulation(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.now = NOON
@@ -562,5 +562,5 @@ class People(RuleBasedStateMachine):
                 assert look is None or look > self.now
 
 
-People.TestCase.settings = settings(max_examples=35, stateful_step_count=30)
-TestPeople = People.TestCase
+BridgeSimulation.TestCase.settings = settings(max_examples=35, stateful_step_count=30)
+TestPeople = BridgeSimulation.TestCase

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from chaos.servers import Server
-from controllers.chaos.people import People
-from controllers.chaos.proxy import WELL, Asked, Fate, Proxy, proxied
+from controllers.chaos.people import RandomUsers
+from controllers.chaos.proxy import WELL, Fate, ProxiedRequest, Proxy, proxied
 from controllers.chaos.truth import first_lines, problems
 from fairway.controllers.manager import Manager, running
 from fairway.controllers.settings import PLACEMENT, Settings
@@ -52,13 +52,13 @@ FATES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Weather:
+class FaultRates:
     """``rate`` is the share of requests that fail."""
 
     chance: random.Random
     rate: float = 0.15
 
-    def __call__(self, asked: Asked) -> Fate:
+    def __call__(self, asked: ProxiedRequest) -> Fate:
         return self.chance.choice(FATES[asked.kind]) if self.chance.random() < self.rate else WELL
 
 
@@ -67,13 +67,13 @@ class ChaosHarness:
     server: Server
     client: Client
     """The administrator's client, not through the proxy."""
-    people: People
+    people: RandomUsers
     proxy: Proxy
     manager: Manager
     chance: random.Random
 
     def storm(self, rate: float = 0.15) -> None:
-        self.proxy.fate = Weather(self.chance, rate)
+        self.proxy.fate = FaultRates(self.chance, rate)
 
     def calm(self) -> None:
         self.proxy.fate = lambda _: WELL
@@ -113,7 +113,7 @@ async def harness(
     server: Server, chance: random.Random, *, balance: bool = True
 ) -> AsyncIterator[ChaosHarness]:
     async with Client.from_kubeconfig(server.kubeconfig) as client, proxied(server.kubeconfig) as proxy:
-        people = People(client, chance, balance=balance)
+        people = RandomUsers(client, chance, balance=balance)
         await people.create_fleet()
         async with running(Connection(server=proxy.url), SETTINGS) as manager:
             await manager.synced()

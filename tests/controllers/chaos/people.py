@@ -38,7 +38,7 @@ OFTEN: Final = {
 """Weight of each change."""
 
 
-class People:
+class RandomUsers:
     """``balance``: whether placements may use the prioritizer Balance."""
 
     def __init__(self, client: Client, chance: random.Random, *, balance: bool = True) -> None:

@@ -33,7 +33,7 @@ _OURS: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ProxiedRequest:
     kind: Kind
     method: str
     path: str
@@ -97,7 +97,7 @@ class Proxy:
     """Open with ``proxied``."""
 
     def __init__(self, session: aiohttp.ClientSession, *, server: str) -> None:
-        self.fate: Callable[[Asked], Fate] = lambda _: WELL
+        self.fate: Callable[[ProxiedRequest], Fate] = lambda _: WELL
         self.writes: list[Write] = []
         self.counted = Counted()
         self.url = ""
@@ -110,7 +110,7 @@ class Proxy:
         self.counted.add("watches cut")
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
-        asked = Asked(
+        asked = ProxiedRequest(
             kind=_kind_of(request),
             method=request.method,
             path=request.rel_url.raw_path,
@@ -137,7 +137,7 @@ class Proxy:
                 request.transport.close()
             return web.Response()
 
-    async def _pass_on(self, request: web.Request, asked: Asked, fate: Fate) -> web.Response:
+    async def _pass_on(self, request: web.Request, asked: ProxiedRequest, fate: Fate) -> web.Response:
         async with self._send(request, asked.body) as answer:
             body = await answer.read()
             self._remember(asked, answer.status, body)
@@ -199,7 +199,7 @@ class Proxy:
             data=body or None,
         )
 
-    def _remember(self, asked: Asked, code: int, body: bytes) -> None:
+    def _remember(self, asked: ProxiedRequest, code: int, body: bytes) -> None:
         found = _OURS.search(asked.path)
         if asked.kind == "write" and code < 300 and found is not None:
             self.writes.append(

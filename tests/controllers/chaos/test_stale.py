@@ -22,7 +22,7 @@ ON: Final = "on"
 PLACED: Final = ("p0", "p1", "p2")
 
 
-class Truths:
+class CandidateHistory:
     """The candidates after every change, as a watch reports them."""
 
     def __init__(self) -> None:
@@ -101,7 +101,7 @@ async def test_controllers_write_nothing_from_stale_views(
         predicates=(builders.predicate(labels=builders.selector(labels={ON: "true"})),),
         prioritizerPolicy=builders.policy(mode="Exact"),
     )
-    truths = Truths()
+    truths = CandidateHistory()
     async with harness(server, chance) as at:
         for name in CLUSTERS:
             await at.people.put(MANAGED_CLUSTERS, builders.cluster(name))

@@ -117,15 +117,15 @@ def test_membership_is_found_in_either_order_of_events(
 
 
 @dataclass
-class Asked:
+class CountingClusters:
     """Counts the clusters that selectors are asked about."""
 
     labels: list[Mapping[str, str]] = field(default_factory=list)
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
-    made = Asked()
+def asked(monkeypatch: pytest.MonkeyPatch) -> CountingClusters:
+    made = CountingClusters()
     matches = Selector.matches
 
     def counted(self: Selector, labels: Mapping[str, str]) -> bool:
@@ -149,7 +149,7 @@ def large_fleet(*, clusters: int, sets: int) -> Membership:
     return membership
 
 
-def test_cluster_event_evaluates_only_candidate_sets(asked: Asked) -> None:
+def test_cluster_event_evaluates_only_candidate_sets(asked: CountingClusters) -> None:
     membership = large_fleet(clusters=1000, sets=100)
     asked.labels.clear()
     touched = membership.put_cluster("c0", {CLUSTER_SET_LABEL: "s1", "group": "s0"})
@@ -158,14 +158,14 @@ def test_cluster_event_evaluates_only_candidate_sets(asked: Asked) -> None:
     assert (membership.count("s0"), membership.count("s1"), membership.count("by-s0")) == (9, 11, 10)
 
 
-def test_change_without_label_change_evaluates_no_set(asked: Asked) -> None:
+def test_change_without_label_change_evaluates_no_set(asked: CountingClusters) -> None:
     membership = large_fleet(clusters=10, sets=2)
     asked.labels.clear()
     assert membership.put_cluster("c0", {CLUSTER_SET_LABEL: "s0", "group": "s0"}) == frozenset()
     assert asked.labels == []
 
 
-def test_new_set_evaluates_only_candidate_clusters(asked: Asked) -> None:
+def test_new_set_evaluates_only_candidate_clusters(asked: CountingClusters) -> None:
     membership = large_fleet(clusters=1000, sets=100)
     asked.labels.clear()
     membership.put_set(
@@ -177,7 +177,7 @@ def test_new_set_evaluates_only_candidate_clusters(asked: Asked) -> None:
     assert membership.count("new") == len(asked.labels) == 20
 
 
-def test_set_status_change_evaluates_no_cluster(asked: Asked) -> None:
+def test_set_status_change_evaluates_no_cluster(asked: CountingClusters) -> None:
     membership = large_fleet(clusters=10, sets=2)
     asked.labels.clear()
     membership.put_set(cluster_set("s0"))

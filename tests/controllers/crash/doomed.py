@@ -40,21 +40,21 @@ DEAD: Final = "this placement has nobody any more"
 _OURS: Final = re.compile(r"/namespaces/([^/]+)/(?:placements|placementdecisions)(?:/|$)")
 
 
-class When(StrEnum):
+class CrashMoment(StrEnum):
     BEFORE = "before"
     """Before the write is sent."""
     AFTER = "after"
     """After the hub did it, before the response."""
 
 
-class Cut(msgspec.Struct, frozen=True, kw_only=True):
+class CrashPoint(msgspec.Struct, frozen=True, kw_only=True):
     """``write`` counts from 1; 0 stops none."""
 
     write: int
-    when: When = When.BEFORE
+    when: CrashMoment = CrashMoment.BEFORE
 
 
-Plan = dict[str, Cut]
+Plan = dict[str, CrashPoint]
 """By namespace."""
 
 
@@ -108,7 +108,7 @@ class Executioner:
         cut = self.plan[namespace]
         if cut.write != self.counts[namespace]:
             return await send(transport, method, path, **options)
-        if cut.when is When.AFTER:
+        if cut.when is CrashMoment.AFTER:
             await send(transport, method, path, **options)
         query = options.get("query", ())
         stopped = Stopped(

@@ -18,7 +18,7 @@ from controllers.conftest import ALONE, Rights, Start
 from controllers.crash import scratch
 from controllers.crash.changes import CHANGES, PAGE_SIZE, Change, chooses, sides, word
 from controllers.crash.consumer import Consumer, State, faults
-from controllers.crash.doomed import Cut, Plan, Stopped, When, Written, read
+from controllers.crash.doomed import CrashMoment, CrashPoint, Plan, Stopped, Written, read
 from controllers.hub_fleet import HubFleet
 from controllers.hubs import HubUnderTest
 from fairway.controllers.settings import PLACEMENT
@@ -142,10 +142,10 @@ async def test_decisions_converge_after_a_kill_between_any_two_writes(
 ) -> None:
     await change.people(fleet)
     rooms = await rooms_of(fleet, 1 + 2 * change.most)
-    plan: Plan = {rooms[0]: Cut(write=0)}
-    for when in When:
+    plan: Plan = {rooms[0]: CrashPoint(write=0)}
+    for when in CrashMoment:
         for write in range(1, change.most + 1):
-            plan[rooms[len(plan)]] = Cut(write=write, when=when)
+            plan[rooms[len(plan)]] = CrashPoint(write=write, when=when)
     if change.spec is not None:
         async with start(PATIENT) as manager:
             for room in rooms:
@@ -202,7 +202,7 @@ async def test_decisions_converge_when_each_process_writes_once(
     await consumer.caught_up(client)
     consumer.begin()
 
-    plan: Plan = {room: Cut(write=2) for room in rooms}
+    plan: Plan = {room: CrashPoint(write=2) for room in rooms}
     lives = 1
     while any(isinstance(line, Stopped) for line in await live(plan)):
         lives += 1
@@ -228,7 +228,7 @@ async def test_outdated_late_write_of_a_killed_process_is_corrected(
         await right(fleet, [room], 3)
         await fleet.settled(manager)
     await fleet.cluster("a000")
-    (stopped,) = await live({room: Cut(write=1)})
+    (stopped,) = await live({room: CrashPoint(write=1)})
     assert isinstance(stopped, Stopped)
     await fleet.delete(MANAGED_CLUSTERS, fleet.name("a000"))
     await consumer.caught_up(client)

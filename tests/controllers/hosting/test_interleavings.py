@@ -25,7 +25,7 @@ SETTLED = 15.0
 """Virtual seconds in which the controller writes what it has decided."""
 
 
-class Play:
+class HostingSimulation:
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
         self.hub = HostingHub()
@@ -131,7 +131,7 @@ class Play:
 
 @pytest.mark.parametrize("seed", range(RUNS))
 async def test_interleaving_never_overcommits_loses_or_doubles(seed: int) -> None:
-    play = Play(seed)
+    play = HostingSimulation(seed)
     steps = STEPS
     while steps:
         async with controlling(play.hub):

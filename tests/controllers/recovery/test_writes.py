@@ -121,7 +121,7 @@ async def test_rejected_taint_leaves_the_budget_to_the_next_cluster(
 
 
 async def test_recovery_writes_nothing_after_the_term(hub: HubUnderTest, fleet: HubFleet) -> None:
-    class Over:
+    class EndedTerm:
         def batch(self) -> Any:
             return ALONE.batch()
 
@@ -136,7 +136,7 @@ async def test_recovery_writes_nothing_after_the_term(hub: HubUnderTest, fleet: 
         await here.passes(270)
         here.clock.advance(30)  # no reconcile has run since
         with pytest.raises(Lost):
-            await recovery.reconcile(("", fleet.name("a")), Over())
+            await recovery.reconcile(("", fleet.name("a")), EndedTerm())
         assert await here.tainted() == []
         assert not recovery.machine.is_taint_uncertain(fleet.name("a"))
         await here.publish("a", WELL)

@@ -28,7 +28,7 @@ WRITES: Final = frozenset({"POST", "PATCH", "PUT", "DELETE"})
 _OURS: Final = re.compile(r"/(?:placements|placementdecisions)(?:/|$)")
 
 
-class Talker(logging.Handler):
+class LogPrinter(logging.Handler):
     """Also repeats what is logged."""
 
     def __init__(self, path: str, name: str) -> None:
@@ -101,7 +101,7 @@ class Talker(logging.Handler):
 
 def main() -> None:
     path, name, *arguments = sys.argv[1:]
-    talker = Talker(path, name)
+    talker = LogPrinter(path, name)
     logging.getLogger("fairway").addHandler(talker)
     send = Transport.request
 

@@ -53,7 +53,7 @@ def hub(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     yield Hub(kubeconfig=real.kubeconfig, accounts=asyncio.run(_created(real.kubeconfig)))
 
 
-class Telling(Client):
+class RecordingClient(Client):
     """Keeps what it was asked to send."""
 
     def __init__(self, connection: Connection) -> None:
@@ -104,7 +104,7 @@ async def debugged(hub: Hub) -> AsyncIterator[Debugged]:
     """It has exactly its declared rights."""
     fleet = made_fleet()
     unready: list[str] = []
-    client = Telling(hub.connection(FAIRWAY))
+    client = RecordingClient(hub.connection(FAIRWAY))
     async with (
         client,
         open_ports(

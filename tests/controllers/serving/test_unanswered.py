@@ -17,7 +17,7 @@ PATH = "/debug/placements/ns1/p1"
 WORDS = 'User "system:serviceaccount:fairway-system:fairway" cannot create resource'
 
 
-class Questions(Authorizer):
+class RecordingAuthorizer(Authorizer):
     """Allows everything by default."""
 
     def __init__(self) -> None:
@@ -43,8 +43,8 @@ class Questions(Authorizer):
 
 
 @pytest.fixture
-def questions() -> Questions:
-    return Questions()
+def questions() -> RecordingAuthorizer:
+    return RecordingAuthorizer()
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def fleet() -> Fleet:
 
 
 @pytest.fixture
-async def here(questions: Questions, fleet: Fleet) -> AsyncIterator[Address]:
+async def here(questions: RecordingAuthorizer, fleet: Fleet) -> AsyncIterator[Address]:
     served = DebugEndpoint(questions, fleet, ready=lambda: ())
     async with listening(LOOPBACK, served.handle) as address:
         yield address
@@ -68,7 +68,7 @@ async def test_request_with_all_rights_is_answered(here: Address) -> None:
 
 
 async def test_failed_token_review_returns_500_without_its_message(
-    here: Address, questions: Questions, fleet: Fleet, caplog: pytest.LogCaptureFixture
+    here: Address, questions: RecordingAuthorizer, fleet: Fleet, caplog: pytest.LogCaptureFixture
 ) -> None:
     questions.of_user = Forbidden(WORDS, code=403)
     answer = await get(here)
@@ -79,7 +79,7 @@ async def test_failed_token_review_returns_500_without_its_message(
 
 @pytest.mark.parametrize("error", [Forbidden(WORDS, code=403), TransportError("no response within 10 s")])
 async def test_failed_access_review_of_the_path_returns_500(
-    here: Address, questions: Questions, fleet: Fleet, error: KubeError
+    here: Address, questions: RecordingAuthorizer, fleet: Fleet, error: KubeError
 ) -> None:
     questions.of_path = error
     answer = await get(here)
@@ -89,7 +89,7 @@ async def test_failed_access_review_of_the_path_returns_500(
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
 async def test_failed_access_review_of_placements_returns_500(
-    here: Address, questions: Questions, fleet: Fleet, method: str
+    here: Address, questions: RecordingAuthorizer, fleet: Fleet, method: str
 ) -> None:
     questions.of_placements = TransportError("no response within 10 s")
     path = PATH if method == "GET" else "/debug/placements/"
@@ -98,7 +98,7 @@ async def test_failed_access_review_of_placements_returns_500(
     assert fleet.seen == []
 
 
-async def test_too_many_unknown_tokens_return_429(here: Address, questions: Questions) -> None:
+async def test_too_many_unknown_tokens_return_429(here: Address, questions: RecordingAuthorizer) -> None:
     questions.of_user = TooManyReviews()
     answer = await get(here)
     assert (answer.code, answer.error) == (429, "too many requests, please try again later")
@@ -106,7 +106,7 @@ async def test_too_many_unknown_tokens_return_429(here: Address, questions: Ques
 
 
 async def test_number_of_rate_limited_users_is_bounded(
-    here: Address, questions: Questions, monkeypatch: pytest.MonkeyPatch
+    here: Address, questions: RecordingAuthorizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(endpoint, "USERS", 2)
     monkeypatch.setattr(endpoint, "BURST", 1)

@@ -12,7 +12,7 @@ from klusterlet.works.harness import WorksHarness
 WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
-class Lives:
+class WriteAllowance:
     """How many writes are left, over all clients of an agent."""
 
     def __init__(self, left: int) -> None:
@@ -23,7 +23,9 @@ class Lives:
 class Mortal(Client):
     """Stops responding after its last write, so that the agent gets no response to it."""
 
-    def __init__(self, connection: Connection, lives: Lives, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(
+        self, connection: Connection, lives: WriteAllowance, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         super().__init__(connection)
         ask = self._transport.request
 
@@ -48,7 +50,7 @@ class Mortal(Client):
 async def test_agent_killed_after_any_write_converges(
     small_world: WorksHarness, monkeypatch: pytest.MonkeyPatch, writes: int, then: str
 ) -> None:
-    harness, lives = small_world, Lives(writes)
+    harness, lives = small_world, WriteAllowance(writes)
     await harness.give("a", harness.config_map("one", {"k": "1"}), harness.config_map("two", {"k": "2"}))
     async with (
         Mortal(harness.hub.connection, lives, monkeypatch) as hub,

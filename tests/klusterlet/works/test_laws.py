@@ -70,7 +70,7 @@ steps = st.one_of(
 )
 
 
-class Play:
+class WorkSimulation:
     def __init__(self, harness: WorksHarness) -> None:
         self.harness = harness
         self.stack = AsyncExitStack()
@@ -124,7 +124,7 @@ async def played(pair: Pair, script: list[Step]) -> None:
     async with WorksHarness(pair.hub, pair.cluster) as harness:
         foreign = harness.config_map("foreign", {"k": "mine"})
         await harness.cluster.request("POST", f"/api/v1/namespaces/{harness.name}/configmaps", body=foreign)
-        play = Play(harness)
+        play = WorkSimulation(harness)
         await play.start()
         try:
             for each in script:

@@ -56,7 +56,7 @@ class Clock:
         return self.seconds
 
 
-class Mute(Exception):
+class UnprintableError(Exception):
     def __str__(self) -> str:
         raise RuntimeError("has no words")
 
@@ -117,7 +117,7 @@ numbers: st.SearchStrategy[object] = (
 )
 oddities: st.SearchStrategy[object] = st.sampled_from(
     [
-        *(None, b"free", object(), 3j, Mute(), Bare(), NoItems(free=1), Endless(free=1)),
+        *(None, b"free", object(), 3j, UnprintableError(), Bare(), NoItems(free=1), Endless(free=1)),
         *(NoNumber(3.0), Name("free"), generated, range(3), [], {}, (), {"free"}, np.array([1.0, 2.0])),
         *(ValueError("no\nroute"), KeyError(), {"free": 1}.items(), Reading(), type, math, np.array(3.0)),
     ]

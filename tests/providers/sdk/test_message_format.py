@@ -6,7 +6,7 @@ from fairway.providers.message_format import LONGEST_MESSAGE, describe, tidy, ti
 from fairway.providers.provider import FAILED
 
 
-class Mute(Exception):
+class UnprintableError(Exception):
     def __str__(self) -> str:
         raise RuntimeError("has no words")
 
@@ -19,7 +19,7 @@ class Mute(Exception):
         ("spool \udcff", "spool �"),
         ("größer 日本", "größer 日本"),
         (7, "7"),
-        (Mute(), "Mute without a printable message"),
+        (UnprintableError(), "Mute without a printable message"),
     ],
 )
 def test_messages_become_one_printable_line(given: object, words: str) -> None:
@@ -44,7 +44,7 @@ def test_any_message_is_encodable_and_printable(text: str) -> None:
 def test_errors_are_described_with_their_type() -> None:
     assert describe(ValueError("one\ntwo")) == "ValueError: one two"
     assert describe(KeyError()) == "KeyError"
-    assert describe(Mute()) == "Mute: Mute without a printable message"
+    assert describe(UnprintableError()) == "Mute: Mute without a printable message"
 
 
 @pytest.mark.parametrize("reason", ["", "no data", "x" * 300, "-", "1st", "é", "A\n", None, 7, b"A", ["A"]])

@@ -99,12 +99,12 @@ def test_invalid_lost_scores_are_rejected() -> None:
 
 
 def test_mapping_with_duplicate_name_is_rejected() -> None:
-    class Twice(dict[str, float]):
+    class DuplicateKeys(dict[str, float]):
         def items(self) -> Any:
             return [("queueFree", 1), ("queueFree", 2)]
 
     with pytest.raises(ProviderError, match="queueFree is given more than once"):
-        taken(Twice())
+        taken(DuplicateKeys())
 
 
 def test_problem_of_provider_comes_first() -> None:
