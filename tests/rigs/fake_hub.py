@@ -9,6 +9,7 @@ import asyncio
 import itertools
 import json
 from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
@@ -401,3 +402,38 @@ def check_identity(old: Document, given: Mapping[str, Any]) -> None:
     for each in IDENTITY:
         if given.get(each) not in (None, old["metadata"].get(each)):
             raise refused(Conflict, 409, "Conflict")
+
+
+class KillableHub(FakeHub):
+    """A hub on which a controller can be killed at a write: its requests then wait forever."""
+
+    def __init__(self, *, live: bool = True) -> None:
+        super().__init__(live=live)
+        self.kill_at: tuple[int, bool] | None = None
+        """The write at which the controller dies, counted from 1, and whether the hub still carries it out."""
+        self.dead = False
+        self.sent = 0
+
+    async def _send(self, call: Call) -> Any:
+        await asyncio.sleep(0)
+        if self.dead:
+            await asyncio.Future()
+        if call.verb != "get":
+            self.sent += 1
+            if self.kill_at is not None and self.sent == self.kill_at[0]:
+                self.dead = True
+                if self.kill_at[1]:
+                    with suppress(Exception):
+                        self.answer(call)
+                self.notify()
+                await asyncio.Future()
+            await self.before_write(call)
+        return await super()._send(call)
+
+    async def before_write(self, call: Call) -> None:
+        """Do nothing. Override it to change objects, or to raise in place of the hub."""
+
+    def revive(self) -> None:
+        """Forget the killed controller."""
+        self.dead, self.kill_at = False, None
+        self.disconnect()

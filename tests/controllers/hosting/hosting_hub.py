@@ -33,7 +33,16 @@ from fairway.kube import (
 )
 from fairway.observe.meters import Meters
 from fairway.plugins.score_debits import SCORE_DEBITS
-from rigs.fake_hub import Call, Document, FakeHub, Key, check_identity, refused, reported_condition
+from rigs.fake_hub import (
+    Call,
+    Document,
+    FakeHub,
+    Key,
+    KillableHub,
+    check_identity,
+    refused,
+    reported_condition,
+)
 
 SCORE = "hosted-clusters-score"
 AGENT_FINALIZER = "cluster.open-cluster-management.io/manifest-work-cleanup"
@@ -61,8 +70,8 @@ class Events:
         return [reason for reason, _ in self.told]
 
 
-class HostingHub(FakeHub):
-    """Finalizers keep objects, a changed spec is a new generation, and a controller can be killed at a write."""
+class HostingHub(KillableHub):
+    """Finalizers keep objects, and a changed spec is a new generation."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -70,11 +79,7 @@ class HostingHub(FakeHub):
         """HostedClusters that exist, by host and name, with the uid of their request."""
         self.others: dict[str, int] = {}
         """Hosted clusters of other owners, by host."""
-        self.kill_at: tuple[int, bool] | None = None
-        """The write at which the controller dies, counted from 1, and whether the hub still carries it out."""
-        self.dead = False
         self.secrets_forbidden = False
-        self.sent = 0
         self.gone: set[str] = set()
         """Requests that users deleted."""
 
@@ -127,25 +132,6 @@ class HostingHub(FakeHub):
             self.write(
                 key, {**old, "metadata": {**old["metadata"], "deletionTimestamp": format_time(wall())}}
             )
-
-    async def _send(self, call: Call) -> Any:
-        await asyncio.sleep(0)
-        if self.dead:
-            await asyncio.Future()
-        if call.verb != "get":
-            self.sent += 1
-            if self.kill_at is not None and self.sent == self.kill_at[0]:
-                self.dead = True
-                if self.kill_at[1]:
-                    self.answer(call)
-                self.notify()
-                await asyncio.Future()
-        return await super()._send(call)
-
-    def revive(self) -> None:
-        """Forget the killed controller."""
-        self.dead, self.kill_at = False, None
-        self.disconnect()
 
     # Users
 

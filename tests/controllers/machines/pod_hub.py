@@ -28,7 +28,7 @@ from fairway.kube.resource import NODES, PODS
 from fairway.observe.meters import Meters
 from fairway.scheduling import POD_DEFAULTS, Scheduling, Supervisor, Watchdog, load
 from fairway.scheduling.loading import parse
-from rigs.fake_hub import Call, Document, FakeHub, Key, check_identity, refused
+from rigs.fake_hub import Call, Document, FakeHub, Key, KillableHub, check_identity, refused
 
 NAMESPACE = "default"
 GRACE = 30.0
@@ -69,17 +69,13 @@ class Events:
         return [note for name, each, note in self.recorded if (name, each) == (pod, reason)]
 
 
-class PodHub(FakeHub):
+class PodHub(KillableHub):
     def __init__(self, *, live: bool = True) -> None:
         super().__init__(live=live)
-        self.kill_at: tuple[int, bool] | None = None
-        """The write at which the controller dies, counted from 1, and whether the hub still carries it out."""
         self.lose_reply_at: int | None = None
         """The write whose reply is lost, counted from 1."""
         self.before_binding: Callable[[Call], None] = lambda _: None
         """Called with each binding; may change objects, or raise in place of the hub."""
-        self.dead = False
-        self.sent = 0
         self.instant_deletion = True
         """Whether pods on a node end at once when they are deleted, as if without grace period."""
         self.put(NAMESPACES, {"metadata": {"name": NAMESPACE}})
@@ -138,30 +134,12 @@ class PodHub(FakeHub):
         """Return the pods that are terminating."""
         return sorted(name for (_, name), pod in self.all(PODS).items() if pod.terminating)
 
-    async def _send(self, call: Call) -> Any:
-        await asyncio.sleep(0)
-        if self.dead:
-            await asyncio.Future()
-        if call.verb != "get":
-            self.sent += 1
-            if self.kill_at is not None and self.sent == self.kill_at[0]:
-                self.dead = True
-                if self.kill_at[1]:
-                    with suppress(Exception):
-                        self.answer(call)
-                self.notify()
-                await asyncio.Future()
-            if call.subresource == "binding":
-                self.before_binding(call)
-            if self.sent == self.lose_reply_at:
-                await super()._send(call)
-                raise TransportError("the reply was lost")
-        return await super()._send(call)
-
-    def revive(self) -> None:
-        """Forget the killed controller."""
-        self.dead, self.kill_at = False, None
-        self.disconnect()
+    async def before_write(self, call: Call) -> None:
+        if call.subresource == "binding":
+            self.before_binding(call)
+        if self.sent == self.lose_reply_at:
+            await FakeHub._send(self, call)
+            raise TransportError("the reply was lost")
 
     # Users and kubelets
 
