@@ -9,7 +9,7 @@ and type of a kind, ``codec`` decodes, ``errors`` has a class for each reaction.
 and ``fence`` elect one writer, ``events`` and ``correlator`` record Events, ``rbac`` describes rights, ``clock`` has
 clocks, back-off and rate limits.
 
-May import ``fairway.api`` and ``fairway.observe`` only.
+May import ``fairway.api``, ``fairway.documents`` and ``fairway.observe`` only.
 """
 
 from fairway.kube.change import Added, Batch, Change, Deleted, Updated
