@@ -235,7 +235,7 @@ def _direction(
         + (
             f"the clusters with the {prefers} score are wanted"
             if builtin
-            else "the provider publishes it the other way round"
+            else "the provider publishes an inverted score"
         ),
     )
 
