@@ -125,7 +125,7 @@ def test_log_values_that_json_lacks_become_text() -> None:
     assert found["nan"] == "nan"
     assert found["big"] == str(2**60)
     assert found["bytes"] == "b'x'"
-    assert found["nested"] == {"1": [logs.UNPRINTABLE.format(type="Unspeakable"), None, True]}
+    assert found["nested"] == {"1": [logs.UNPRINTABLE.format(type="Unprintable"), None, True]}
     assert found["surrogate"] == "\udc80"
 
 
@@ -204,7 +204,7 @@ def test_log_message_with_wrong_arguments_is_logged(form: Format) -> None:
 def test_unprintable_log_value_keeps_the_rest_of_the_line(form: Format) -> None:
     (line,) = lines(form, Unprintable(), extra={"key": Unprintable(), "other": "kept"})
     assert "kept" in line
-    assert logs.UNPRINTABLE.format(type="Unspeakable") in line
+    assert logs.UNPRINTABLE.format(type="Unprintable") in line
 
 
 @pytest.mark.parametrize("form", logs.FORMATS)

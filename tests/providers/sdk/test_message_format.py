@@ -19,7 +19,7 @@ class UnprintableError(Exception):
         ("spool \udcff", "spool �"),
         ("größer 日本", "größer 日本"),
         (7, "7"),
-        (UnprintableError(), "Mute without a printable message"),
+        (UnprintableError(), "UnprintableError without a printable message"),
     ],
 )
 def test_messages_become_one_printable_line(given: object, words: str) -> None:
@@ -44,7 +44,7 @@ def test_any_message_is_encodable_and_printable(text: str) -> None:
 def test_errors_are_described_with_their_type() -> None:
     assert describe(ValueError("one\ntwo")) == "ValueError: one two"
     assert describe(KeyError()) == "KeyError"
-    assert describe(UnprintableError()) == "Mute: Mute without a printable message"
+    assert describe(UnprintableError()) == "UnprintableError: UnprintableError without a printable message"
 
 
 @pytest.mark.parametrize("reason", ["", "no data", "x" * 300, "-", "1st", "é", "A\n", None, 7, b"A", ["A"]])
