@@ -85,8 +85,8 @@ NEEDED: Final[Mapping[str, tuple[Resource[Any], ...]]] = {
 
 EVENTS_KEPT: Final = 5000
 EVENT_GRACE_SECONDS: Final = 15.0
-"""How long pending events are written when the process stops, after the Lease is released. Kubernetes kills a pod after 30
-seconds."""
+"""How long pending events are written when the process stops, after the Lease is released. Kubernetes kills a pod after
+30 seconds."""
 EVENTS_AFTER: Final = 0.2
 """Seconds without a new decision after which events are written, although decisions are being written."""
 POD_EVENTS_KEPT: Final = 50_000

@@ -40,7 +40,9 @@ log: Final = logging.getLogger(__name__)
 
 DROPPING: Final = "too many events, dropping further ones  pending=%d"
 DROPPED: Final = "events dropped because too many were pending  dropped=%d"
-NOT_WRITTEN: Final = "events dropped because the hub did not accept them before the process stopped  dropped=%d"
+NOT_WRITTEN: Final = (
+    "events dropped because the hub did not accept them before the process stopped  dropped=%d"
+)
 CLOSING_WRITERS: Final = 8
 """Concurrent writes at the end of the block: nothing else is written then."""
 LONGEST_WORD: Final = 128
