@@ -283,11 +283,11 @@ def test_alike_pods_that_share_domains_follow_each_other(spec: dict[str, Any], z
 
 
 class AlikePods:
-    """Pods of an app that are alike, on nodes in zones of their own."""
+    """Pods of an app that are alike, on nodes in three zones."""
 
-    def __init__(self, **spec: Any) -> None:
+    def __init__(self, *, nodes: int, **spec: Any) -> None:
         self.fleet, self.memory, self.spec = NodeFleet(), AlikeMemory(), spec
-        self.fleet.load(zoned_nodes(2))
+        self.fleet.load(zoned_nodes(nodes))
 
     def select(self, name: str) -> list[str]:
         asking = pod(name, labels={"app": "web"}, spec=self.spec)
@@ -295,17 +295,20 @@ class AlikePods:
 
 
 def test_spread_that_honors_taints_counts_again_when_a_node_is_tainted() -> None:
-    alike = AlikePods(topologySpreadConstraints=(structs.replace(SPREAD, nodeTaintsPolicy="Honor"),))
-    alike.fleet.upsert_pod(pod("present", on="n1", labels={"app": "web"}))
-    assert [alike.select(name) for name in "abc"] == [["n0"]] * 3
+    honors = structs.replace(SPREAD, nodeTaintsPolicy="Honor")
+    alike = AlikePods(nodes=4, topologySpreadConstraints=(honors,))
+    for at, cpu in enumerate(("2", "1", "2")):
+        alike.fleet.upsert_pod(pod(f"present{at}", on=f"n{at}", labels={"app": "web"}, cpu=cpu))
+    alike.fleet.upsert_pod(pod("other", on="n3", cpu="2"))
+    assert [alike.select(name) for name in "abc"] == [["n1"]] * 3
     tainted = zoned_nodes(1)[0]
     taints = (NodeTaint(key="k", effect="NoSchedule"),)
     alike.fleet.upsert_node(structs.replace(tainted, spec=structs.replace(tainted.spec, taints=taints)))
-    assert alike.select("d") == ["n1"], "the zone of the tainted node does not count"
+    assert alike.select("d") == ["n3"], "the pod on the tainted node does not count in its zone"
 
 
 def test_first_pod_of_an_affinity_decides_the_zone_of_those_that_follow() -> None:
-    alike = AlikePods(affinity=Affinity(podAffinity=BY_ZONE))
+    alike = AlikePods(nodes=2, affinity=Affinity(podAffinity=BY_ZONE))
     assert [alike.select(name) for name in "abc"] == [["n0"]] * 3
     alike.fleet.upsert_pod(pod("first", on="n1", labels={"app": "web"}, cpu="2"))
     assert alike.select("d") == ["n1"]
