@@ -98,7 +98,9 @@ def test_placements_that_read_their_own_decision_get_a_memo_in_their_second_cycl
     cycles = Cycles()
     spec = {"prioritizerPolicy": make.policy(make.builtin("Balance"), mode="Exact")}
     first, second = workload_of("p1", **spec), workload_of("p2", **spec)
-    assert [cycles.followed(first) for _ in range(2)] == [False, True], "the first one shows what its spec reads"
+    assert [cycles.followed(first) for _ in range(2)] == [False, True], (
+        "the first one shows what its spec reads"
+    )
     assert [cycles.followed(second) for _ in range(3)] == [False, False, True]
     cycles.memory.forget(second.namespace, second.name)
     assert [cycles.followed(second) for _ in range(3)] == [False, False, True]

@@ -1,11 +1,12 @@
 """The reconcile plan: pages and conditions to write, and nothing if nothing differs."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from msgspec import structs
 
-from fairway.api.meta import find_condition
+from fairway.api.decision import PlacementDecision
+from fairway.api.meta import ObjectMeta, find_condition
 from fairway.api.placement import Placement, PlacementSpec, PlacementStatus
 from fairway.placement.conditions import MISCONFIGURED, SATISFIED
 from fairway.placement.reconcile_plan import (
@@ -13,10 +14,13 @@ from fairway.placement.reconcile_plan import (
     LONGEST_MESSAGE,
     ON_MISCONFIGURATION,
     ReconcilePlan,
+    due_of,
     make_plan,
+    owner_of,
     rate_of,
+    stamp_due_of,
 )
-from fairway.placement.steps import Fill
+from fairway.placement.steps import Fill, owners_of
 from fairway.placement.unscored import UNSCORED
 from fairway.testing import builders
 from fairway.whatif.world import World
@@ -35,7 +39,43 @@ def test_scores_are_recorded_at_the_refresh_interval(limit: str, seconds: int) -
     assert rate_of(builders.placement(spec=PlacementSpec(scoreRateLimit=limit))) == seconds * SECOND
 
 
-def proposed(world: World, placement: Placement, *, refresh: bool = False) -> ReconcilePlan:
+@pytest.mark.parametrize(
+    ("ago", "due_in"), [(29, 1), (30, None), (-5, None)], ids=["within", "at the end", "of a wrong clock"]
+)
+def test_scores_are_due_again_after_the_refresh_interval(ago: int, due_in: int | None) -> None:
+    placement = builders.placement(spec=PlacementSpec(scoreRateLimit="30s"))
+    due = due_of(placement, last=NOW - ago * SECOND, now=NOW)
+    assert due == (None if due_in is None else NOW_MICROS + due_in * 1_000_000)
+
+
+@pytest.mark.parametrize(("limit", "seconds"), [("10s", 10), ("1h", 60)])
+def test_score_time_alone_is_written_after_a_minute_or_the_refresh_interval(limit: str, seconds: int) -> None:
+    placement = structs.replace(
+        builders.placement(spec=PlacementSpec(scoreRateLimit=limit)),
+        status=PlacementStatus(lastScoreUpdateTime=NOW),
+    )
+    due = stamp_due_of(placement, last=NOW + SECOND, now=NOW + 2 * SECOND)
+    assert due == NOW_MICROS + seconds * 1_000_000
+
+
+def test_decision_keeps_its_other_owners_except_another_controller() -> None:
+    owner = owner_of(builders.placement())
+    user, former = (
+        structs.replace(owner, name=name, uid=name, controller=name == "former")
+        for name in ("user", "former")
+    )
+    decision = PlacementDecision(metadata=ObjectMeta(name="d", ownerReferences=(user, former)))
+    assert owners_of(decision, owner) == (user, owner)
+
+
+def proposed(
+    world: World,
+    placement: Placement,
+    *,
+    refresh: bool = False,
+    last: datetime | None = None,
+    until: int | None = None,
+) -> ReconcilePlan:
     key = (placement.metadata.namespace, placement.metadata.name)
     decisions = world.decisions(placement.metadata.namespace)
     return make_plan(
@@ -44,9 +84,9 @@ def proposed(world: World, placement: Placement, *, refresh: bool = False) -> Re
         named=decisions,
         own={name: each for name, each in decisions.items() if key[1] in each.metadata.labels.values()},
         refresh=refresh,
-        last=world.placements[key].status.lastScoreUpdateTime,
+        last=last or world.placements[key].status.lastScoreUpdateTime,
         now=NOW,
-        until=None,
+        until=until,
     )
 
 
@@ -145,3 +185,6 @@ def test_score_time_is_written_when_scores_are_recorded() -> None:
     key = (placement.metadata.namespace, placement.metadata.name)
     world.put(structs.replace(world.placements[key], status=before))
     assert proposed(world, placement).empty
+    for until, expected in ((None, 51_000_000), (NOW_MICROS + 5, 5)):
+        plan = proposed(world, placement, last=NOW, until=until)
+        assert (plan.empty, plan.until) == (True, NOW_MICROS + expected)
