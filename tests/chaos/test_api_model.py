@@ -270,9 +270,7 @@ class ApiMachine(RuleBasedStateMachine):
             self.changed(key, answer, there.with_(**changes))
 
     @rule(kind=kinds, name=names, expected=values, label=values)
-    def test_api_replace_responses_match_the_model(
-        self, kind: Kind, name: str, expected: str, label: str
-    ) -> None:
+    def test_api_replace_matches_the_model(self, kind: Kind, name: str, expected: str, label: str) -> None:
         key = (kind, name)
         there = self.model.objects.get(key)
         at = "/data/value" if kind == "configmaps" else "/spec/port"

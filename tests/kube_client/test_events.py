@@ -441,7 +441,7 @@ class TestRecorder:
         assert sink.requests == ["create", "create", *["patch"] * (count - 1)]
         assert sink.counts == [count]
 
-    async def test_pending_events_are_written_within_the_grace_period_at_close(
+    async def test_pending_events_are_written_within_the_grace(
         self, caplog: pytest.LogCaptureFixture
     ) -> None:
         sink = MemorySink(faults=[None, 1000.0, 1000.0, 1000.0])

@@ -110,9 +110,7 @@ def test_n7_earmark_is_preempted_only_by_a_higher_priority_and_if_the_policy_say
 
 
 @pytest.mark.parametrize("priority", [0, 9])
-def test_migration_whose_target_room_is_preempted_is_cancelled_and_its_beneficiary_gets_an_event(
-    priority: int,
-) -> None:
+def test_migration_whose_target_room_is_preempted_is_cancelled_with_an_event(priority: int) -> None:
     world = fixture(MachinePolicy(watermark=1000, preempt_earmarks=True))
     world.ask("a", 6)
     world.run(until=instructions.Prepare)

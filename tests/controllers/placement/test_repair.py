@@ -42,9 +42,7 @@ async def test_changed_clusters_of_a_decision_are_repaired(manager: Manager, fle
 
 
 @pytest.mark.usefixtures("placed")
-async def test_changed_scores_and_reasons_of_a_decision_are_repaired(
-    manager: Manager, fleet: HubFleet
-) -> None:
+async def test_changed_scores_and_reasons_are_repaired(manager: Manager, fleet: HubFleet) -> None:
     invented = [
         {"clusterName": fleet.name(word), "reason": "I like it", "score": 12345} for word in ("a", "b")
     ]
@@ -235,9 +233,7 @@ async def test_page_adopts_an_existing_decision_of_its_name(manager: Manager, fl
     assert [each.name for each in page.metadata.ownerReferences if each.controller] == ["p"]
 
 
-async def test_placements_with_colliding_decision_names_are_both_decided(
-    manager: Manager, fleet: HubFleet
-) -> None:
+async def test_placement_named_like_a_decision_is_decided(manager: Manager, fleet: HubFleet) -> None:
     """``p-decision-1`` is a page of ``p``; a placement of that name has pages of its own."""
     await fleet.clusters("a")
     await fleet.place("p")

@@ -125,9 +125,7 @@ async def test_taint_without_time_is_not_tolerated_for_seconds(start: Start, fle
         await fleet.chooses("p", "c")
 
 
-async def test_toleration_seconds_of_a_new_cluster_count_from_its_taint(
-    start: Start, fleet: HubFleet
-) -> None:
+async def test_toleration_seconds_of_a_new_cluster_count_from_taint(start: Start, fleet: HubFleet) -> None:
     clock = Stopped(NOON - JUST)
     await fleet.cluster("a")
     async with start(clock=clock):

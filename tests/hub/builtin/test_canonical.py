@@ -233,9 +233,7 @@ DATE_TIME = "2006-01-02T15:04:05Z07:00"
         ("Secret", {"data": {"a": 5}}, ("number", "Secret.data", "[]uint8")),
     ],
 )
-def test_value_of_the_wrong_type_is_malformed(
-    kind: str, document: Document, words: tuple[str, str, str]
-) -> None:
+def test_value_of_wrong_type_is_malformed(kind: str, document: Document, words: tuple[str, str, str]) -> None:
     assert refusal("v1", kind, **document) == MISMATCH.format(*words)
 
 

@@ -139,9 +139,7 @@ class TestOldMode:
             may(kept, *parts[:index], *parts[index + 1 :])
             refused(acting, *named)
 
-    def test_impersonating_system_masters_needs_the_group_permission(
-        self, kept: FakeObjects, acting: Impersonation
-    ) -> None:
+    def test_impersonating_masters_needs_groups(self, kept: FakeObjects, acting: Impersonation) -> None:
         may(kept, rule("impersonate", "core", "users"))
         acting.impersonate(ALICE, headers("bob"), PODS)
         assert refused(acting, *headers("bob", "system:masters")) == (
@@ -149,9 +147,7 @@ class TestOldMode:
             "at the cluster scope"
         )
 
-    def test_impersonating_an_account_is_limited_to_its_namespace(
-        self, kept: FakeObjects, acting: Impersonation
-    ) -> None:
+    def test_impersonated_account_needs_its_namespace(self, kept: FakeObjects, acting: Impersonation) -> None:
         kept.role("ns", "edit", rule("impersonate", "core", "serviceaccounts"))
         kept.bind("edit", user("alice"), namespace="ns", kind="Role")
         assert (
@@ -161,9 +157,7 @@ class TestOldMode:
         refused(acting, *headers("system:serviceaccount:kube-system:sa"))
         refused(acting, *headers("system:serviceaccount:ns:sa", "system:masters"))
 
-    def test_permission_on_users_excludes_service_accounts(
-        self, kept: FakeObjects, acting: Impersonation
-    ) -> None:
+    def test_permission_on_users_excludes_accounts(self, kept: FakeObjects, acting: Impersonation) -> None:
         may(kept, rule("impersonate", "core", "users"))
         refused(acting, *headers("system:serviceaccount:ns:sa"))
 

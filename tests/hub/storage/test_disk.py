@@ -214,9 +214,7 @@ async def test_large_batches_are_one_transaction(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("durability", ["full", "normal"])
-async def test_commits_honour_the_durability_setting(
-    tmp_path: Path, durability: store_module.Durability
-) -> None:
+async def test_commits_honour_durability_setting(tmp_path: Path, durability: store_module.Durability) -> None:
     async with await Store.open(tmp_path, durability=durability) as store:
         assert store._committer.disk is not None
         log = store._committer.disk.log
