@@ -306,6 +306,21 @@ def test_f11_denied_machine_is_granted_by_the_event_that_makes_room() -> None:
     )
 
 
+def test_f11_machine_that_was_denied_first_is_granted_first() -> None:
+    world = World()
+    for name, amount in (("a", 2), ("d", 2)):
+        world.add(name, amount)
+    world.add("x", 6, vm=False)
+    world.load()
+    for name in ("d", "a"):
+        world.ask(name, 4)
+        world.run()
+        world.pass_time(1)
+    world.resize(N1, 11)
+    world.run()
+    assert (world.permit("d"), world.permit("a")) == (3, 2)
+
+
 def test_node_above_its_watermark_is_relieved_after_the_delay() -> None:
     world = fixture()
     world.pass_time(9)
