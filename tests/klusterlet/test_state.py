@@ -160,11 +160,11 @@ def test_invalid_stored_identity_is_rejected(tmp_path: Path) -> None:
 def test_moved_hub_is_followed_only_with_same_authority(tmp_path: Path) -> None:
     with State.locked(tmp_path, cluster="c1") as state:
         state.store(PAIR, hub=HUB)
-        state.move(replace(HUB, server="https://hub:7443"))
+        state.change_address(replace(HUB, server="https://hub:7443"))
         assert state.connection().server == "https://hub:7443"
         other = Connection(server="https://other:6443", authority=Pem(data=b"another"))
         with pytest.raises(StateError) as refused:
-            state.move(other)
+            state.change_address(other)
         assert str(refused.value) == OTHER_HUB.format(
             folder=tmp_path, name="c1", found="https://hub:7443", server="https://other:6443"
         )

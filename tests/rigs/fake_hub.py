@@ -112,7 +112,7 @@ class FakeInformer:
     def subscribe(self, handler: Callable[[Batch[Any]], object]) -> None:
         self._handlers.append(handler)
         if self.delivered >= 0:
-            handler(self._replica.everything())
+            handler(self._replica.as_added())
 
 
 @dataclass(slots=True, kw_only=True)

@@ -117,9 +117,9 @@ class AddOnCredentials:
         self._woken = asyncio.Event()
         self._running: dict[Key, tuple[AddOnIdentity, Renewal, asyncio.Task[None]]] = {}
         self.informer.subscribe(lambda _: self._woken.set())
-        self._secrets.subscribe(self._secrets_changed)
+        self._secrets.subscribe(self._on_secrets)
 
-    def _secrets_changed(self, batch: Batch[Secret]) -> None:
+    def _on_secrets(self, batch: Batch[Secret]) -> None:
         for change in batch.changes:
             secret = change.new if isinstance(change, Updated) else change.object
             running = self._running.get(key_of(secret))
@@ -150,7 +150,7 @@ class AddOnCredentials:
                 await self._stop(*list(self._running))
 
     async def _sync(self) -> None:
-        wanted = self._wanted()
+        wanted = self._expected_identities()
         for key in [key for key, (identity, *_) in self._running.items() if wanted.get(key) != identity]:
             await self._stop(key)
         for key, identity in wanted.items():
@@ -162,7 +162,7 @@ class AddOnCredentials:
             if unwanted and await remove(self._cluster, key, joined_as=self._name):
                 log.info(GONE, add_on, *key)
 
-    def _wanted(self) -> Mapping[Key, AddOnIdentity]:
+    def _expected_identities(self) -> Mapping[Key, AddOnIdentity]:
         found: dict[Key, AddOnIdentity] = {}
         for add_on in self.informer.store.values():
             for key, identity in identities(add_on, cluster=self._name).items():

@@ -79,7 +79,7 @@ async def uninstall(cluster: Client, *, name: str) -> list[str]:
         await cluster.delete(DEFINITIONS, definition.metadata.name, uid=definition.metadata.uid)
         removed.append(f"CustomResourceDefinition {definition.metadata.name}")
     for namespace in (await cluster.list(NAMESPACES, labels=labels)).items:
-        if namespace.metadata.deletionTimestamp is not None or await _in_use(
+        if namespace.metadata.deletionTimestamp is not None or await _is_in_use(
             cluster, namespace.metadata.name
         ):
             continue
@@ -88,7 +88,7 @@ async def uninstall(cluster: Client, *, name: str) -> list[str]:
     return removed
 
 
-async def _in_use(cluster: Client, namespace: str) -> bool:
+async def _is_in_use(cluster: Client, namespace: str) -> bool:
     for path in (f"/apis/apps/v1/namespaces/{namespace}/deployments", f"/api/v1/namespaces/{namespace}/pods"):
         try:
             answer = await cluster.request("GET", path, query={"limit": "1"})

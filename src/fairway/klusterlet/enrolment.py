@@ -95,7 +95,7 @@ class Enrolment:
     def __init__(self, client: Client, wanted: CertificateSpec, *, pending: PendingCertificate) -> None:
         self._client, self._wanted, self._pending = client, wanted, pending
 
-    async def pair(self, *, waiting: OnWaiting | None = None) -> KeyPair:
+    async def obtain(self, *, waiting: OnWaiting | None = None) -> KeyPair:
         """Wait until the request is signed. Until ``mark_stored``, the same pair is returned again.
 
         Raises Refused, and KubeErrors that are not retryable.

@@ -14,7 +14,7 @@ from typing import Final
 from msgspec import UNSET, Struct, UnsetType
 
 from fairway.api.meta import ObjectMeta
-from fairway.klusterlet.local_options import CONFINED, NotLaunchable, checked_arguments, checked_variables
+from fairway.klusterlet.local_options import CONFINED, NotLaunchable, allowed_variables, check_arguments
 from fairway.kube import APPLIED_MANIFEST_WORKS, Resource
 
 PROGRAM: Final = "fairway"
@@ -196,13 +196,13 @@ def launch_of(deployment: Deployment, *, folder: Path, ports: Iterable[int]) -> 
         return _map_paths(text, paths)
 
     words = [_expand(each, variables) for each in (container.command + container.args)[2:]]
-    arguments = [VERB, *checked_arguments(words, volumes=volumes, path=map_paths, address=port_map.address)]
+    arguments = [VERB, *check_arguments(words, volumes=volumes, path=map_paths, address=port_map.address)]
     arguments += port_map.health_option(container, arguments)
     arguments.append(f"{CONFINED}={volumes}")
     secrets = {volume.name: volume.secret for volume in pod.volumes if volume.secret is not None}
     return Launch(
         arguments=tuple(arguments),
-        variables={name: map_paths(value) for name, value in checked_variables(variables).items()},
+        variables={name: map_paths(value) for name, value in allowed_variables(variables).items()},
         folders={places[name]: secret.secret_name for name, secret in secrets.items() if name in places},
         optional=frozenset(each.secret_name for each in secrets.values() if each.optional),
         empty=tuple(place for name, place in places.items() if name not in secrets),

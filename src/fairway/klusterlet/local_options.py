@@ -93,7 +93,7 @@ _OPTIONS: Final[Mapping[str, _Kind]] = {
 Translate = Callable[[str], str]
 
 
-def checked_arguments(
+def check_arguments(
     words: Sequence[str], *, volumes: Path, path: Translate, address: Translate
 ) -> Iterator[str]:
     """Validate the arguments after ``fairway agent``, and yield them in normal form. Raises NotLaunchable.
@@ -134,7 +134,7 @@ def checked_arguments(
         yield f"{name}={value}"
 
 
-def checked_variables(variables: Mapping[str, str]) -> dict[str, str]:
+def allowed_variables(variables: Mapping[str, str]) -> dict[str, str]:
     """Return the allowed variables. Raises NotLaunchable for variables that set options."""
     for name, value in variables.items():
         if name.startswith(_OPTION_PREFIX):

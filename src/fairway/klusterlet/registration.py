@@ -97,7 +97,7 @@ async def register(
             notify(FOUND.format(name=name, server=server))
 
     enrolment = Enrolment(bootstrap, certificate_spec(state, seconds=seconds), pending=state.pending("hub"))
-    pair = await enrolment.pair(waiting=lambda request: notify(ASKED.format(request=request, name=name)))
+    pair = await enrolment.obtain(waiting=lambda request: notify(ASKED.format(request=request, name=name)))
     state.store(pair, hub=bootstrap.connection)
     enrolment.mark_stored()
     notify(SIGNED.format(ends=format_time(pair.check().ends)))

@@ -114,7 +114,7 @@ class Renewal:
         reason, due = self._evaluate(files)
         if reason is not None:
             log.info(RENEWING, self._wanted.subject.user, reason)
-            pair = await self._enrolment.pair()
+            pair = await self._enrolment.obtain()
             await self._store.write({**self._beside, names.KEY: pair.key, names.CERTIFICATE: pair.chain})
             self._enrolment.mark_stored()
             certificate = pair.check()
@@ -122,7 +122,7 @@ class Renewal:
             now = self._clock.wall()
             self._not_before = now + (certificate.ends - now) * LEAST_USED
             due = max(certificate.renewal_time(left=self._left), self._not_before)
-            await self._report(_updated(certificate.begins, certificate.ends))
+            await self._report(_success_condition(certificate.begins, certificate.ends))
         else:
             self._enrolment.mark_stored()  # an earlier process may have been killed before this
         assert due is not None
@@ -151,16 +151,16 @@ class Renewal:
     async def _report_failure(self, error: Exception) -> None:
         log.warning(FAILED, self._wanted.subject.user, error)
         try:
-            await self._report(_failed(str(error)))
+            await self._report(_failure_condition(str(error)))
         except KubeError:
             return  #  the hub may be unreachable for both
 
 
-def _updated(begins: datetime, ends: datetime) -> Condition:
+def _success_condition(begins: datetime, ends: datetime) -> Condition:
     message = UPDATED_MESSAGE.format(begins=format_time(begins), ends=format_time(ends))
     return Condition(type=names.ROTATED, status=TRUE, reason=UPDATED, message=message)
 
 
-def _failed(why: str) -> Condition:
+def _failure_condition(why: str) -> Condition:
     message = FAILED_MESSAGE.format(why=why[:1000])
     return Condition(type=names.ROTATED, status=FALSE, reason=UPDATE_FAILED, message=message)

@@ -128,7 +128,7 @@ class State:
         except CertificateError as fault:
             raise StateError(BROKEN.format(folder=self.folder, why=fault)) from None
 
-    def move(self, hub: Connection) -> None:
+    def change_address(self, hub: Connection) -> None:
         """Use another address of the same hub. Raises StateError if its certificate authority differs."""
         known = self.connection()
         if known.server == hub.server:

@@ -74,16 +74,16 @@ class PendingChanges(Generic[T]):
         for change in batch.changes:
             match change:
                 case Added(new):
-                    self._note(key_of(new), None, new)
+                    self._merge(key_of(new), None, new)
                 case Updated(old, new):
-                    self._note(key_of(new), old, new)
+                    self._merge(key_of(new), old, new)
                 case Deleted(old):
-                    self._note(key_of(old), old, None)
+                    self._merge(key_of(old), old, None)
         self._latest = batch
         self._listed |= batch.listed
         self._there.set()
 
-    def _note(self, key: Key, old: T | None, new: T | None) -> None:
+    def _merge(self, key: Key, old: T | None, new: T | None) -> None:
         known = self._states.get(key)
         self._states[key] = (old if known is None else known[0], new)
 

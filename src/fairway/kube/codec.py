@@ -136,7 +136,7 @@ class Codec(Generic[T]):
         items: list[T] = []
         unreadable: list[Unreadable] = []
         for raw in found_items:
-            found = self._salvaged(raw, unreadable)
+            found = self._salvage(raw, unreadable)
             if found is not None:
                 items.append(found)
         return Page(
@@ -169,12 +169,12 @@ class Codec(Generic[T]):
             if type_ not in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK"):
                 ended = TransportError(UNKNOWN_EVENT.format(type=type_))
                 break
-            found = self._salvaged(raw, unreadable)
+            found = self._salvage(raw, unreadable)
             if found is not None:
                 events.append(WatchEvent(cast("EventType", type_), found))
         return Events(events=events, unreadable=tuple(unreadable), error=ended)
 
-    def _salvaged(self, raw: bytes, unreadable: list[Unreadable]) -> T | None:
+    def _salvage(self, raw: bytes, unreadable: list[Unreadable]) -> T | None:
         """None for an object without a name, because no later event can refer to it."""
         try:
             found = self.object(raw)

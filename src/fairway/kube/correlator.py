@@ -138,7 +138,7 @@ class Correlator:
             return self._entry(
                 (*thing, occurrence.type, occurrence.reason), replace(occurrence, message=message)
             )
-        alike = self._alike(kind, occurrence.at)
+        alike = self._similar_events(kind, occurrence.at)
         combined = message not in alike.messages and len(alike.messages) >= self._limits.similar
         if combined:
             message = cut(COMBINED + occurrence.message)
@@ -162,7 +162,7 @@ class Correlator:
         entry.latest = latest
         return entry
 
-    def _alike(self, kind: Hashable, at: float) -> _Similar:
+    def _similar_events(self, kind: Hashable, at: float) -> _Similar:
         alike = self._similar.get(kind)
         if alike is None or at - alike.latest > self._limits.similar_for:
             alike = self._similar.put(kind, _Similar(at))

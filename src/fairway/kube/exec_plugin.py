@@ -166,7 +166,7 @@ class ExecPlugin:
     async def _output(self, *, interactive: bool) -> bytes:
         environment = dict(os.environ if self._environ is None else self._environ)
         environment |= {each.name: each.value for each in self._spec.env or ()}
-        environment[INFO_VARIABLE] = self._info(interactive=interactive)
+        environment[INFO_VARIABLE] = self._exec_info(interactive=interactive)
         command = self._spec.command
         program = shutil.which(command, path=environment.get("PATH"))
         if program is None:
@@ -191,7 +191,7 @@ class ExecPlugin:
             raise CredentialError(TOO_SLOW.format(command=command, seconds=self._timeout)) from None
         finally:
             if process.returncode is None:
-                await _end(process, group=not interactive)
+                await _kill(process, group=not interactive)
         if process.returncode != 0:
             message = FAILED.format(command=command, code=process.returncode)
             # Its output may hold a token; its errors are for the user.
@@ -199,7 +199,7 @@ class ExecPlugin:
             raise CredentialError(self._with_hint(f"{message}: {said}" if said else message))
         return output
 
-    def _info(self, *, interactive: bool) -> str:
+    def _exec_info(self, *, interactive: bool) -> str:
         spec: dict[str, Any] = {"interactive": interactive}
         if self._spec.provide_cluster_info and self._cluster is not None:
             spec["cluster"] = self._cluster
@@ -228,7 +228,7 @@ class ExecPlugin:
         return f"{message}; {hint}" if hint else message
 
 
-async def _end(process: asyncio.subprocess.Process, *, group: bool) -> None:
+async def _kill(process: asyncio.subprocess.Process, *, group: bool) -> None:
     with contextlib.suppress(ProcessLookupError):
         if group:
             os.killpg(process.pid, signal.SIGKILL)

@@ -71,7 +71,7 @@ class Fence:
 class Term(Fence):
     """The elector's side of a term. It belongs to the event loop it is created on.
 
-    ``renewed``, ``ask`` and ``end`` may be called on another thread.
+    ``extend``, ``ping`` and ``end`` may be called on another thread.
     """
 
     def __init__(
@@ -80,8 +80,8 @@ class Term(Fence):
         super().__init__(lease=lease, previous=previous, clock=clock)
         self._lasts = lasts
         self._loop = asyncio.get_running_loop()
-        self.answered = sent
-        """When the event loop last responded to ``ask``."""
+        self.responded = sent
+        """When the event loop last responded to ``ping``."""
         self.over = asyncio.Event()
         self.limits: set[asyncio.Timeout] = set()
         """Tasks that must not outlive the term."""
@@ -93,7 +93,7 @@ class Term(Fence):
         """The last renewTime written, confirmed or not."""
         self._extend(lease, sent=sent)
 
-    def renewed(self, lease: Lease, *, sent: float) -> None:
+    def extend(self, lease: Lease, *, sent: float) -> None:
         """Raises Lost if the term was over before: then the renewal does not count."""
         with self._lock:
             if self._is_current():
@@ -105,12 +105,12 @@ class Term(Fence):
         self.sent, self._deadline = sent, sent + self._lasts
         self.version = lease.metadata.resourceVersion
 
-    def ask(self) -> None:
-        """Ask the term's event loop for a sign of life."""
-        self._call(self._answer)
+    def ping(self) -> None:
+        """Check that the term's event loop responds: it sets ``responded``."""
+        self._call(self._on_ping)
 
-    def _answer(self) -> None:
-        self.answered = self._clock.monotonic()
+    def _on_ping(self) -> None:
+        self.responded = self._clock.monotonic()
 
     def end(self, why: str) -> None:
         """End the term; only the first reason counts. ``valid`` is False at once; blocks are cancelled by their

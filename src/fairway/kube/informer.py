@@ -81,7 +81,7 @@ class _NotStreaming(Exception):
     """The hub ignores or refuses ``sendInitialEvents``."""
 
 
-class _Doubtful(KubeError):
+class _Inconsistent(KubeError):
     """The hub's responses contradict each other."""
 
 
@@ -179,7 +179,7 @@ class Informer(Generic[T]):
         """
         self._handlers.append(handler)
         if self.synced.is_set():
-            self._notify(handler, self._replica.everything())
+            self._notify(handler, self._replica.as_added())
 
         def unsubscribe() -> None:
             with suppress(ValueError):
@@ -233,7 +233,7 @@ class Informer(Generic[T]):
             return True
         except KubeError as error:
             behind = isinstance(error, ServerError) and error.version_too_large
-            self._list_needed |= behind or isinstance(error, Expired | _Doubtful)
+            self._list_needed |= behind or isinstance(error, Expired | _Inconsistent)
             self._report(error, listing=lists == self.lists)
         except Exception:
             self._list_needed = True
@@ -345,7 +345,7 @@ class Informer(Generic[T]):
         except (Forbidden, MethodNotAllowed):
             return  # not allowed to ask: skip the check
         if self._replica.is_behind(version):
-            raise _Doubtful(HUB_IS_BEHIND.format(got=version, seen=self.resource_version))
+            raise _Inconsistent(HUB_IS_BEHIND.format(got=version, seen=self.resource_version))
 
     def _replace(self, found: dict[Key, T], version: str) -> None:
         before, epoch = self.resource_version, self.epoch
@@ -360,11 +360,11 @@ class Informer(Generic[T]):
         # Also without changes: subscribers with unobserved writes learn the new version.
         self._publish(batch)
 
-    def _deliver(self, batch: Batch[T], doubt: str) -> None:
+    def _deliver(self, batch: Batch[T], reason: str) -> None:
         if batch.changes:
             self._publish(batch)
-        if doubt:
-            raise _Doubtful(doubt)
+        if reason:
+            raise _Inconsistent(reason)
 
     def _log_unreadable(self, unreadable: Sequence[Unreadable]) -> None:
         for each in unreadable:

@@ -246,7 +246,7 @@ def _connect(
         data=at.certificate_authority_data,
         path=at.certificate_authority,
         name=f"{where}.certificate-authority",
-        again=lambda found: _same_cluster(found, cluster.value, context.cluster).certificate_authority_data,
+        reread=lambda found: _same_cluster(found, cluster.value, context.cluster).certificate_authority_data,
     )
     server = at.server.rstrip("/")
     if server and "://" not in server:
@@ -282,9 +282,9 @@ def _pem(
     data: str,
     path: str,
     name: str,
-    again: Callable[[Kubeconfig], str] | None = None,
+    reread: Callable[[Kubeconfig], str] | None = None,
 ) -> Pem | None:
-    """As in kubectl, data takes precedence over a file. ``again`` finds it in a kubeconfig that was replaced."""
+    """As in kubectl, data takes precedence over a file. ``find_user`` finds it in a kubeconfig that was replaced."""
     place = str(entry.file)
     if not data:
         return Pem(path=entry.path(path), place=place, name=name) if path else None
@@ -296,12 +296,12 @@ def _pem(
     def extract(_: bytes) -> bytes | None:
         # If the file is invalid or for another hub by now, keep the last valid entry.
         try:
-            return b64decode("".join(again(load(entry.file)).split()), validate=True) if again else None
+            return b64decode("".join(reread(load(entry.file)).split()), validate=True) if reread else None
         except (ConfigError, KeyError, ValueError):
             return None
 
-    path = str(entry.file) if again else ""
-    return Pem(data=content, path=path, place=place, name=f"{name}-data", extract=extract if again else None)
+    path = str(entry.file) if reread else ""
+    return Pem(data=content, path=path, place=place, name=f"{name}-data", extract=extract if reread else None)
 
 
 def _same_cluster(found: Kubeconfig, cluster: Cluster, name: str) -> Cluster:
@@ -328,7 +328,7 @@ def _credentials(
     if user.auth_provider is not None and not token:
         raise ConfigError(AUTH_PROVIDER, place=place, field=f"{name}.auth-provider", remedy=USE_EXEC)
 
-    def again(found: Kubeconfig) -> User:
+    def find_user(found: Kubeconfig) -> User:
         if cluster_name in found.clusters:
             _same_cluster(found, cluster.value, cluster_name)
         return found.users[user_name].value
@@ -338,14 +338,14 @@ def _credentials(
         data=user.client_certificate_data,
         path=user.client_certificate,
         name=f"{name}.client-certificate",
-        again=lambda found: again(found).client_certificate_data,
+        reread=lambda found: find_user(found).client_certificate_data,
     )
     key = _pem(
         entry,
         data=user.client_key_data,
         path=user.client_key,
         name=f"{name}.client-key",
-        again=lambda found: again(found).client_key_data,
+        reread=lambda found: find_user(found).client_key_data,
     )
     if (chain is None) != (key is None):
         raise ConfigError(HALF_A_PAIR, place=place, field=name, remedy=GIVE_BOTH)

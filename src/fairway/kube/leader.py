@@ -86,7 +86,7 @@ class _Sighting:
     """When the Lease expires without another change, by our clock."""
 
 
-async def _nothing(_: Fence) -> None: ...
+async def _ignore(_: Fence) -> None: ...
 
 
 def unique_identity(name: str = "") -> str:
@@ -111,7 +111,7 @@ class Elector:
         *,
         identity: str = "",
         timing: Timing | None = None,
-        on_started: Callable[[Fence], Coroutine[Any, Any, None]] = _nothing,
+        on_started: Callable[[Fence], Coroutine[Any, Any, None]] = _ignore,
         on_stopped: Callable[[], None] = lambda: None,
         on_event: Callable[[str, str], None] = lambda _reason, _message: None,
         on_waiting: Callable[[Lease], None] = lambda _: None,
@@ -161,23 +161,23 @@ class Elector:
 
         A renewal sent less than ``fresh`` seconds ago suffices. Concurrent calls share one request.
         """
-        return await self._checked(fresh)
+        return await self._check(fresh)
 
-    async def _checked(self, fresh: float) -> Term:
+    async def _check(self, fresh: float) -> Term:
         term = self._term
         if term is None:
             raise Lost(f"{self.identity} {NOT_LEADING}")
         term.ensure()
         now = self._clock.monotonic()
         if now - term.sent >= fresh:
-            await self._runner.run(self._prove(term, since=now))
+            await self._runner.run(self._confirm(term, since=now))
         term.ensure()
         return term
 
     @asynccontextmanager
     async def guard(self, *, fresh: float = 0.0) -> AsyncIterator[Fence]:
         """``check``, then run the block, which is cancelled when the term ends. Raise Lost if the term ended."""
-        term = await self._checked(fresh)
+        term = await self._check(fresh)
         limit = asyncio.timeout(None)
         try:
             async with limit:
@@ -216,7 +216,7 @@ class Elector:
             if self._held_by_another():
                 return None
             return await self._take(None)
-        self._see(lease)
+        self._observe(lease)
         if self._held_by_another():
             self._report(lease)
             return None
@@ -257,13 +257,13 @@ class Elector:
         except (AlreadyExists, Conflict):  # another process was quicker
             return None
         previous = self._leader
-        self._see(lease)
+        self._observe(lease)
         term = Term(
             lease=lease, previous=previous, clock=self._clock, sent=sent, stamp=wall, lasts=self._timing.renew
         )
         return term if term.valid else None
 
-    def _see(self, lease: Lease) -> None:
+    def _observe(self, lease: Lease) -> None:
         """Any change of the Lease shows that its holder is alive, counted from when the change was seen."""
         spec, version = lease.spec, lease.metadata.resourceVersion
         if self._seen is None or self._seen.version != version:
@@ -277,17 +277,17 @@ class Elector:
         after = f", after {term.previous}" if term.previous not in ("", self.identity) else ""
         self._on_event(LEADER_ELECTION, f"{self.identity} became leader{after}")
         work = asyncio.create_task(self._on_started(term))
-        keeper = asyncio.create_task(self._runner.run(self._keep(term)))
+        keeper = asyncio.create_task(self._runner.run(self._renew_until_over(term)))
         self._term = term
         try:
             await self._wait_until_over(term, work)
         finally:
             try:
-                await _end(work)  # the term is still renewed meanwhile, unless it is lost
+                await _cancel_and_wait(work)  # the term is still renewed meanwhile, unless it is lost
             finally:
                 failure = _failure(work)
                 term.end((FAILED if failure else STOPPED) if term.valid else NOT_RENEWED)
-                await _end(keeper)
+                await _cancel_and_wait(keeper)
                 self._term = None
                 self._on_event(LEADER_ELECTION, f"{self.identity} stopped leading: {term.ended}")
                 self._on_stopped()
@@ -307,24 +307,24 @@ class Elector:
             over.cancel()
             stop.cancel()
 
-    async def _keep(self, term: Term) -> None:
+    async def _renew_until_over(self, term: Term) -> None:
         """Renew until the term ends, and end it when its time is over."""
         while term.valid:
             await asyncio.sleep(min(self._timing.retry, max(term.remaining, _TICK)))
-            if self._clock.monotonic() - term.answered > self._timing.stuck:
+            if self._clock.monotonic() - term.responded > self._timing.stuck:
                 term.end(STUCK.format(seconds=self._timing.stuck))
                 self._log_once(f"gave up the lease: {term.ended}")
                 break
-            term.ask()
+            term.ping()
             try:
-                await self._prove(term, since=self._clock.monotonic())
+                await self._confirm(term, since=self._clock.monotonic())
             except Unconfirmed as error:
                 self._log_once(f"could not renew the lease: {error}")
             except Lost:
                 break
         term.end(NOT_RENEWED)
 
-    async def _prove(self, term: Term, *, since: float) -> None:
+    async def _confirm(self, term: Term, *, since: float) -> None:
         try:
             async with asyncio.timeout(min(self._timing.request, term.remaining)), self._renewing:
                 if term.sent < since:
@@ -349,21 +349,21 @@ class Elector:
             except NotFound:
                 term.end(DELETED)
             except Conflict:
-                await self._look_again(term)
+                await self._resolve_conflict(term)
             else:
-                term.renewed(lease, sent=sent)
-                self._see(lease)
+                term.extend(lease, sent=sent)
+                self._observe(lease)
                 return
         raise Unconfirmed(DISTURBED)
 
-    async def _look_again(self, term: Term) -> bool:
+    async def _resolve_conflict(self, term: Term) -> bool:
         """A conflict means that the Lease is lost, was edited elsewhere, or has our own unconfirmed write."""
         try:
             lease = await self._runner.run(self._store.read())
         except NotFound:
             term.end(DELETED)
             return False
-        self._see(lease)
+        self._observe(lease)
         spec, meta = lease.spec, lease.metadata
         if (meta.uid, spec.holderIdentity, spec.leaseTransitions) == (term.uid, term.holder, term.token):
             term.version = meta.resourceVersion
@@ -381,7 +381,7 @@ class Elector:
                         await self._runner.run(self._store.patch(spec, resource_version=term.version))
                         return
                     except Conflict:
-                        if not await self._look_again(term):
+                        if not await self._resolve_conflict(term):
                             return
         except (KubeError, TimeoutError) as error:
             self._log_once(f"could not release the lease, it expires instead: {str(error) or UNCONFIRMED}")
@@ -397,7 +397,7 @@ def _next(transitions: int) -> int:
     return transitions + 1 if 0 <= transitions < _MOST_TRANSITIONS else 0
 
 
-async def _end(task: asyncio.Task[None]) -> None:
+async def _cancel_and_wait(task: asyncio.Task[None]) -> None:
     """Cancel the task, and wait until it has ended."""
     task.cancel()
     await asyncio.wait({task})

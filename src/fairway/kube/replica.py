@@ -45,7 +45,7 @@ class Replica(Generic[T]):
         number = number_of(version)
         return number is not None and self._number is not None and number < self._number
 
-    def everything(self) -> Batch[T]:
+    def as_added(self) -> Batch[T]:
         """Return all objects as added, for a new subscriber."""
         return self._batch([Added(each) for each in self.store.values()], listed=True)
 

@@ -31,16 +31,16 @@ class Patch(enum.Enum):
 Pairs = list[tuple[str, str]]
 
 
-def selection(labels: str, fields: str) -> Pairs:
+def selector_query(labels: str, fields: str) -> Pairs:
     asked = (("labelSelector", labels), ("fieldSelector", fields))
     return [(name, value) for name, value in asked if value]
 
 
-def limit_of(limit: int) -> Pairs:
+def limit_query(limit: int) -> Pairs:
     return [("limit", str(limit))] if limit else []
 
 
-def writing(dry_run: bool, field_manager: str) -> Pairs:
+def write_query(dry_run: bool, field_manager: str) -> Pairs:
     asked = (("fieldManager", field_manager), ("dryRun", "All" if dry_run else ""))
     return [(name, value) for name, value in asked if value]
 
@@ -54,7 +54,7 @@ def document(resource: Resource[Any], body: Mapping[str, Any] | KubeStruct) -> d
     return {"apiVersion": version, "kind": kind, **encode(cast("Struct", body))}
 
 
-def deletion(
+def delete_options(
     preconditions: Mapping[str, str | None],
     propagation: Propagation | None,
     grace_period: int | None,

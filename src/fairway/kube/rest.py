@@ -23,12 +23,12 @@ from fairway.kube.request_options import (
     Match,
     Patch,
     Propagation,
-    deletion,
+    delete_options,
     document,
     is_status,
-    limit_of,
-    selection,
-    writing,
+    limit_query,
+    selector_query,
+    write_query,
 )
 from fairway.kube.resource import KubeStruct, Resource, T
 from fairway.kube.transport import Query, Response, Retry, Transport, abandon
@@ -160,17 +160,17 @@ class Client:
 
         Without a ``resource_version`` this is a consistent read, not from the hub's cache.
         """
-        asked = selection(labels, fields)
+        asked = selector_query(labels, fields)
         if resource_version is not None:
             asked.append(("resourceVersion", resource_version))
         if match is not None:
             asked.append(("resourceVersionMatch", match))
         path = resource.path(namespace=namespace)
-        page = await self._page(resource, path, [*asked, *limit_of(limit)], timeout)
+        page = await self._page(resource, path, [*asked, *limit_query(limit)], timeout)
         first, items, unreadable = page, list(page.items), list(page.unreadable)
         while page.token:
             token = page.token
-            query = [*selection(labels, fields), *limit_of(limit), ("continue", token)]
+            query = [*selector_query(labels, fields), *limit_query(limit), ("continue", token)]
             try:
                 page = await self._page(resource, path, query, timeout)
             except Expired:
@@ -210,7 +210,7 @@ class Client:
         response = await self._transport.request(
             "POST",
             resource.path(namespace=namespace, name=name, subresource=subresource),
-            query=writing(dry_run, field_manager or self.field_manager),
+            query=write_query(dry_run, field_manager or self.field_manager),
             body=sent,
             content_type=JSON,
         )
@@ -234,7 +234,7 @@ class Client:
         response = await self._transport.request(
             "PUT",
             resource.path(namespace=namespace, name=name, subresource=subresource),
-            query=writing(dry_run, field_manager or self.field_manager),
+            query=write_query(dry_run, field_manager or self.field_manager),
             body=msgspec.json.encode(document(resource, body)),
             content_type=JSON,
         )
@@ -257,7 +257,7 @@ class Client:
         """A JSON patch is a list of operations. ``apiVersion`` and ``kind`` of an applied object may be omitted."""
         if force and kind is not Patch.APPLY:
             raise ValueError(FORCE_APPLIES)
-        query = writing(dry_run, field_manager or self.field_manager)
+        query = write_query(dry_run, field_manager or self.field_manager)
         content: Mapping[str, Any] | Sequence[Any] = body
         if kind is Patch.APPLY:
             if not (field_manager or self.field_manager):
@@ -289,12 +289,12 @@ class Client:
         grace_period: int | None = None,
         dry_run: bool = False,
     ) -> None:
-        """With ``uid`` or ``resource_version``, raise Conflict if the object has another. ``grace`` is in seconds."""
+        """With ``uid`` or ``resource_version``, raise Conflict if the object has another. ``grace_period``: seconds."""
         preconditions = {"uid": uid, "resourceVersion": resource_version}
         await self._transport.request(
             "DELETE",
             resource.path(namespace=namespace, name=name),
-            body=deletion(preconditions, propagation, grace_period, dry_run),
+            body=delete_options(preconditions, propagation, grace_period, dry_run),
             content_type=JSON,
         )
 
@@ -312,7 +312,7 @@ class Client:
         timeout: float = 300.0,
     ) -> AsyncIterator[Stream[T]]:
         """Open a watch that delivers events in the groups they arrive in. See ``watch``."""
-        query = [("watch", "true"), *selection(labels, fields), ("timeoutSeconds", str(round(timeout)))]
+        query = [("watch", "true"), *selector_query(labels, fields), ("timeoutSeconds", str(round(timeout)))]
         if resource_version or initial_events:
             query.append(("resourceVersion", resource_version))
         if bookmarks:
@@ -363,5 +363,5 @@ class Client:
         self, resource: Resource[T], *, namespace: str | None = None, timeout: float | None = None
     ) -> str:
         """The hub's current resource version. Costs a page of one object."""
-        page = await self._page(resource, resource.path(namespace=namespace), limit_of(1), timeout)
+        page = await self._page(resource, resource.path(namespace=namespace), limit_query(1), timeout)
         return page.resource_version

@@ -149,7 +149,7 @@ class Transport:
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
             read_bufsize=_READ_AHEAD,
-            middlewares=(_once,),
+            middlewares=(_send,),
         )
 
     async def close(self) -> None:
@@ -183,14 +183,14 @@ class Transport:
             repeatable=repeatable,
             encoding=GZIP if large and self._compresses else IDENTITY,
         )
-        return await self._perform(call, _whole, self._slots)
+        return await self._perform(call, _read_response, self._slots)
 
     async def stream(
         self, path: str, *, query: Query = (), timeout: float | None = None
     ) -> aiohttp.ClientResponse:
         """A GET whose response has begun. The caller closes it. ``timeout`` applies to the beginning only."""
         call = self._call("GET", path, query=query, timeout=timeout)
-        return await self._perform(call, _begun, nullcontext())
+        return await self._perform(call, _return_open, nullcontext())
 
     def _call(
         self,
@@ -211,7 +211,7 @@ class Transport:
             all_headers["Content-Type"] = content_type
         if headers:
             all_headers.update(headers)
-        asked = f"?{_encoded(tuple(query.items() if isinstance(query, Mapping) else query))}" if query else ""
+        asked = f"?{_encode(tuple(query.items() if isinstance(query, Mapping) else query))}" if query else ""
         return _Call(
             method=method,
             path=path,
@@ -294,7 +294,7 @@ class Transport:
 
     def _describe_error(self, error: aiohttp.ClientError | OSError, call: _Call) -> TransportError:
         server = self.connection.server
-        why = why_of(error)
+        why = describe_failure(error)
         match error:
             case aiohttp.ClientConnectorCertificateError():
                 return UntrustedError(
@@ -318,7 +318,7 @@ class Transport:
 
 
 @lru_cache(maxsize=256)
-def _encoded(query: tuple[tuple[str, str], ...]) -> str:
+def _encode(query: tuple[tuple[str, str], ...]) -> str:
     """Cached, because writes use the same few queries."""
     return urlencode(query)
 
@@ -333,16 +333,16 @@ def abandon(response: aiohttp.ClientResponse) -> None:
     response.close()
 
 
-async def _whole(response: aiohttp.ClientResponse) -> Response:
+async def _read_response(response: aiohttp.ClientResponse) -> Response:
     body = await response.read()
     return Response(status=response.status, headers=response.headers, body=body)
 
 
-async def _begun(response: aiohttp.ClientResponse) -> aiohttp.ClientResponse:
+async def _return_open(response: aiohttp.ClientResponse) -> aiohttp.ClientResponse:
     return response
 
 
-async def _once(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+async def _send(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
     """Keep aiohttp from resending a PUT or DELETE after a broken connection: retries are decided here."""
     try:
         return await handler(request)
@@ -356,7 +356,7 @@ class _Lost(aiohttp.ClientError):
     """The connection broke."""
 
 
-def why_of(error: aiohttp.ClientError | OSError) -> str:
+def describe_failure(error: aiohttp.ClientError | OSError) -> str:
     """Describe the failure for users; aiohttp's text for a truncated response is about HTTP encodings."""
     if isinstance(error, aiohttp.ClientPayloadError):
         return "the response ended early"
@@ -366,5 +366,5 @@ def why_of(error: aiohttp.ClientError | OSError) -> str:
         return f"the proxy {error.host}:{error.port} cannot be reached: {error.os_error}"
     if isinstance(error, aiohttp.ClientConnectorError):
         # aiohttp adds the name of the server again, and the address of a Python object.
-        return why_of(error.os_error)
+        return describe_failure(error.os_error)
     return str(error) or type(error).__name__

@@ -12,7 +12,7 @@ import aiohttp
 from fairway.kube.codec import Codec, Lines, Unreadable, WatchEvent
 from fairway.kube.errors import DeadlineExceeded, TransportError
 from fairway.kube.resource import T
-from fairway.kube.transport import why_of
+from fairway.kube.transport import describe_failure
 
 GRACE: Final = 15.0
 """Seconds by which the hub may be late to end a watch."""
@@ -64,7 +64,7 @@ class Stream(Generic[T]):
                 return await self._response.content.readany()
         except TimeoutError as error:
             if isinstance(error, aiohttp.ClientError):
-                raise TransportError(BROKEN.format(name=self._name, why=why_of(error))) from error
+                raise TransportError(BROKEN.format(name=self._name, why=describe_failure(error))) from error
             raise DeadlineExceeded(SILENT.format(name=self._name, seconds=GRACE)) from None
         except (aiohttp.ClientError, OSError) as error:
-            raise TransportError(BROKEN.format(name=self._name, why=why_of(error))) from error
+            raise TransportError(BROKEN.format(name=self._name, why=describe_failure(error))) from error

@@ -111,7 +111,7 @@ class WorkQueue(Generic[T]):
             delayed.cancel()
         if self._dirty.pop(item, None) is not None and item not in self._processing:
             self._queue.remove(item)
-        self._settle()
+        self._wake_joiners()
 
     def add_after(self, item: T, *, delay: float) -> None:
         """Add the item after ``delay`` seconds. Of several delays of one item, the first to end counts."""
@@ -125,7 +125,7 @@ class WorkQueue(Generic[T]):
             if running.when() <= when:
                 return
             running.cancel()
-        self._delayed[item] = loop.call_at(when, self._due, item)
+        self._delayed[item] = loop.call_at(when, self._on_delay_end, item)
 
     def add_rate_limited(self, item: T) -> None:
         """Add the item after a failure: later each time, until ``forget``."""
@@ -162,7 +162,7 @@ class WorkQueue(Generic[T]):
         now = asyncio.get_running_loop().time()
         waited = now - self._dirty.pop(item)
         self._processing[item] = now
-        self._settle()
+        self._wake_joiners()
         self._observer.started(waited=waited, depth=len(self._queue))
         return item
 
@@ -174,7 +174,7 @@ class WorkQueue(Generic[T]):
         if item in self._dirty:
             self._enqueue(item)
         self._observer.finished(took=asyncio.get_running_loop().time() - started)
-        self._settle()
+        self._wake_joiners()
 
     @asynccontextmanager
     async def take(self) -> AsyncIterator[T]:
@@ -208,7 +208,7 @@ class WorkQueue(Generic[T]):
             longest_seconds=now - next(iter(self._processing.values()), now),
         )
 
-    def _due(self, item: T) -> None:
+    def _on_delay_end(self, item: T) -> None:
         del self._delayed[item]
         self.add(item)
 
@@ -224,7 +224,7 @@ class WorkQueue(Generic[T]):
                 taker.set_result(None)
                 return
 
-    def _settle(self) -> None:
+    def _wake_joiners(self) -> None:
         if self._dirty or self._processing:
             return
         for joiner in self._joiners:

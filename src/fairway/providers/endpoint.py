@@ -19,7 +19,7 @@ import msgspec
 
 from fairway.kube.credentials import Proof
 from fairway.kube.errors import ConfigError, CredentialError
-from fairway.kube.transport import abandon, why_of
+from fairway.kube.transport import abandon, describe_failure
 from fairway.providers.document import Document, Steps
 from fairway.providers.endpoint_entry import NO_BYTES, NO_TIME, ServerEntry, checked_headers, connection_of
 from fairway.providers.provider import ProviderError
@@ -199,10 +199,10 @@ class Endpoint:
             message = NOT_TRUSTED.format(server=self.server, why=error.certificate_error)
             raise ProviderError(message, reason=UNTRUSTED) from None
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-            message = CANNOT_REACH.format(server=self.server, why=why_of(error))
+            message = CANNOT_REACH.format(server=self.server, why=describe_failure(error))
             raise ProviderError(message, reason=UNREACHABLE) from None
         except (aiohttp.ClientError, OSError) as error:
-            message = NO_WHOLE_ANSWER.format(server=self.server, why=why_of(error))
+            message = NO_WHOLE_ANSWER.format(server=self.server, why=describe_failure(error))
             raise ProviderError(message, reason=UNREACHABLE) from None
 
     async def _read_bounded(self, response: aiohttp.ClientResponse) -> bytes:

@@ -24,7 +24,7 @@ async def test_older_work_wins_conflict_and_younger_reports_it(small_world: Work
             f"{harness.full('a')} with other content, which takes precedence because it is older; "
             f"{messages.CONFLICT_REMEDY}"
         )
-        await agent.quiet()
+        await agent.wait_until_idle()
         assert await harness.there() == {"one": {"k": "old"}, "two": {}}
         # The younger one owns it once the older one is deleted, and it was never deleted.
         before = await harness.get(harness.at("one"))

@@ -106,8 +106,8 @@ class WorkSimulation:
                 await self.stop()
             case Wait():
                 if self.agent is not None:
-                    await self.agent.synced()
-                    await self.agent.quiet()
+                    await self.agent.wait_until_synced()
+                    await self.agent.wait_until_idle()
 
 
 def expected(works: list[ManifestWork]) -> Contents:
@@ -142,8 +142,8 @@ async def played(pair: Pair, script: list[Step]) -> None:
 
             await harness.eventually(settled)
             # The state is stable, and every object is owned.
-            await play.agent.synced()
-            await play.agent.quiet()
+            await play.agent.wait_until_synced()
+            await play.agent.wait_until_idle()
         finally:
             await play.stop()
         assert await harness.there() == wanted

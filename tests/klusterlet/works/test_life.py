@@ -107,7 +107,7 @@ async def test_unchanged_object_is_not_written(harness: WorksHarness) -> None:
     async with harness.agent() as agent:
         await harness.give("a", harness.config_map("one", {"k": "1"}), deployment(harness))
         await harness.applied("a")
-        await agent.quiet()
+        await agent.wait_until_idle()
         path = f"/apis/apps/v1/namespaces/{harness.name}/deployments/web"
         before = [await harness.get(harness.at("one")), await harness.get(path)]
         # A change of the work that does not concern them, and a change of theirs that does not concern the work.
@@ -115,13 +115,13 @@ async def test_unchanged_object_is_not_written(harness: WorksHarness) -> None:
             "a", harness.config_map("one", {"k": "1"}), deployment(harness), harness.config_map("two", {})
         )
         await harness.applied("a")
-        await agent.quiet()
+        await agent.wait_until_idle()
     async with harness.agent() as agent:
         await harness.give(
             "a", harness.config_map("one", {"k": "1"}), deployment(harness), harness.config_map("x", {})
         )
         await harness.applied("a")
-        await agent.quiet()
+        await agent.wait_until_idle()
     for old, new in zip(before, [await harness.get(harness.at("one")), await harness.get(path)], strict=True):
         assert old is not None
         assert new is not None

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from fairway.api.jsonpath import json_path, json_pointer
-from fairway.klusterlet.works.drift import MISSING, share, surplus
+from fairway.klusterlet.works.drift import MISSING, project, removals
 from fairway.klusterlet.works.ignored_fields import keep_live_values
 from fairway.klusterlet.works.wildcard import matches
 
@@ -29,17 +29,19 @@ def test_ignored_list_items_are_processed_from_the_end() -> None:
 def test_share_is_the_specified_part_of_an_object() -> None:
     desired = {"a": 1, "list": [{"name": "x", "v": 1}], "plain": [1], "gone": 1}
     live = {"a": 2, "b": 3, "list": [{"name": "y", "v": 0}, {"name": "x", "v": 9, "w": 1}], "plain": [1, 2]}
-    assert share(desired, live) == {"a": 2, "list": [{"name": "x", "v": 9}], "plain": [1, 2], "gone": MISSING}
-    assert share({"list": [{"name": "z"}]}, live) == {"list": [MISSING]}
+    expected = {"a": 2, "list": [{"name": "x", "v": 9}], "plain": [1, 2], "gone": MISSING}
+    assert project(desired, live) == expected
+    assert project({"list": [{"name": "z"}]}, live) == {"list": [MISSING]}
 
 
 def test_surplus_data_entries_are_removed() -> None:
     desired = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": "1"}}
-    assert surplus(desired, {"data": {"k": "2", "l": "3"}, "binaryData": {"b": ""}}) == {"data": {"l": None}}
-    assert surplus({**desired, "kind": "Pod"}, {"data": {"l": "3"}}) == {}
-    assert surplus({"apiVersion": "v1", "kind": "ConfigMap"}, {"data": {"ca.crt": "x"}}) == {}
+    live = {"data": {"k": "2", "l": "3"}, "binaryData": {"b": ""}}
+    assert removals(desired, live) == {"data": {"l": None}}
+    assert removals({**desired, "kind": "Pod"}, {"data": {"l": "3"}}) == {}
+    assert removals({"apiVersion": "v1", "kind": "ConfigMap"}, {"data": {"ca.crt": "x"}}) == {}
     token = {"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token", "data": {}}
-    assert surplus(token, {"data": {"token": "x"}}) == {}
+    assert removals(token, {"data": {"token": "x"}}) == {}
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from fairway.api.work import (
 from fairway.klusterlet.works import RULES_CLUSTER, RULES_HUB, hub_hash, repair_backoff
 from fairway.klusterlet.works.condition_rules import conditions
 from fairway.klusterlet.works.feedback import feedback
-from fairway.klusterlet.works.manifest import config_of, owned
+from fairway.klusterlet.works.manifest import config_of, is_owned
 from fairway.klusterlet.works.objects import ObjectId
 from fairway.klusterlet.works.repair_backoff import RepairBackoff
 from fairway.klusterlet.works.status import Outcome, status_of
@@ -215,12 +215,12 @@ def test_ownership_by_delete_option() -> None:
     selective = DeleteOption(
         propagationPolicy="SelectivelyOrphan", selectivelyOrphans=SelectivelyOrphans(orphaningRules=(rule,))
     )
-    assert owned(one, None)
-    assert owned(one, DeleteOption())
-    assert not owned(one, DeleteOption(propagationPolicy="Orphan"))
-    assert not owned(one, selective)
-    assert owned(one, DeleteOption(propagationPolicy="SelectivelyOrphan"))
-    assert owned(ObjectId(group="", resource="secrets", namespace="n", name="a"), selective)
+    assert is_owned(one, None)
+    assert is_owned(one, DeleteOption())
+    assert not is_owned(one, DeleteOption(propagationPolicy="Orphan"))
+    assert not is_owned(one, selective)
+    assert is_owned(one, DeleteOption(propagationPolicy="SelectivelyOrphan"))
+    assert is_owned(ObjectId(group="", resource="secrets", namespace="n", name="a"), selective)
 
 
 def test_repeated_repairs_wait_longer_until_a_quiet_period() -> None:
@@ -228,7 +228,7 @@ def test_repeated_repairs_wait_longer_until_a_quiet_period() -> None:
     delays = []
     for _ in range(repair_backoff.AT_ONCE + 12):
         delays.append(repairs.delay(now=1.0))
-        repairs.note(now=1.0)
+        repairs.record_repair(now=1.0)
     assert delays[: repair_backoff.AT_ONCE] == [0.0] * repair_backoff.AT_ONCE
     assert delays[repair_backoff.AT_ONCE : repair_backoff.AT_ONCE + 3] == [1.0, 2.0, 4.0]
     assert delays[-1] == 300.0

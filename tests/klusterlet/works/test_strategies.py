@@ -135,8 +135,8 @@ async def test_complete_work_is_frozen_and_deleted_after_ttl(small_world: WorksH
         "a", job(harness), harness.config_map("one", {"k": "2"}), manifestConfigs=configs, deleteOption=option
     )
     async with harness.agent(clock=clock) as agent:
-        await agent.synced()
-        await agent.quiet()
+        await agent.wait_until_synced()
+        await agent.wait_until_idle()
         assert harness.work("a") is not None
     assert await harness.there() == {"one": {"k": "1"}}
     clock.now += timedelta(seconds=1)

@@ -209,7 +209,7 @@ async def _is_removed(bootstrap: Connection, state: State) -> bool:
 
     With its own identity a cluster cannot distinguish removal from missing acceptance; a valid bootstrap identity can.
     """
-    state.move(bootstrap)
+    state.change_address(bootstrap)
     try:
         async with Client(bootstrap, retry=Retry(asked=1, failed=0, unsent=0), timeout=10) as asking:
             await asking.get(MANAGED_CLUSTERS, state.cluster)

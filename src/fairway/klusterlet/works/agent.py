@@ -85,7 +85,7 @@ class WorkAgent:
         discovery = Discovery(cluster)
         self._records = AppliedWorks(cluster, hub=self.hub_hash, agent=agent_id or self.hub_hash)
         self._conflicts = ConflictIndex(self._works.store, discovery)
-        self._watches = Watches(cluster, changed=self._object_changed, most=MOST_WATCHES)
+        self._watches = Watches(cluster, changed=self._on_object, most=MOST_WATCHES)
         self._reconciler = WorkReconciler(
             hub=hub,
             cluster=cluster,
@@ -99,12 +99,12 @@ class WorkAgent:
 
     async def run(self) -> None:
         """Run until cancelled, whatever the hub and the cluster do."""
-        self._works.subscribe(self._works_changed)
-        self._applied.subscribe(self._records_changed)
+        self._works.subscribe(self._on_works)
+        self._applied.subscribe(self._on_records)
         try:
             async with self._works, self._applied:
                 # Before the first list, every AppliedManifestWork would look like one whose work was deleted.
-                await self.synced()
+                await self.wait_until_synced()
                 async with asyncio.TaskGroup() as group:
                     for _ in range(self._workers):
                         group.create_task(self._run_worker())
@@ -120,16 +120,16 @@ class WorkAgent:
             if not informer.synced.is_set()
         ]
 
-    async def synced(self) -> None:
+    async def wait_until_synced(self) -> None:
         """Wait for the first lists."""
         await self._works.synced.wait()
         await self._applied.synced.wait()
 
-    async def quiet(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Wait until the queue is empty, except for delayed retries."""
         await self._queue.join()
 
-    def _works_changed(self, batch: Batch[ManifestWork]) -> None:
+    def _on_works(self, batch: Batch[ManifestWork]) -> None:
         related = self._conflicts.update(batch)
         names: set[str] = set()
         for change in batch.changes:
@@ -147,7 +147,7 @@ class WorkAgent:
         for name in sorted(names | related):
             self._queue.add(name)
 
-    def _records_changed(self, batch: Batch[AppliedManifestWork]) -> None:
+    def _on_records(self, batch: Batch[AppliedManifestWork]) -> None:
         for change in batch.changes:
             record = change.new if isinstance(change, Updated) else change.object
             if not self._records.is_ours(record):
@@ -156,7 +156,7 @@ class WorkAgent:
             if record.metadata.deletionTimestamp is not None or not isinstance(change, Updated):
                 self._queue.add(record.spec.manifestWorkName)
 
-    def _object_changed(self, work: str) -> None:
+    def _on_object(self, work: str) -> None:
         self._queue.add_after(work, delay=self._state(work).repairs.delay(now=self._clock.monotonic()))
 
     def _state(self, work: str) -> WorkState:
@@ -195,7 +195,7 @@ class WorkAgent:
 
     def _schedule(self, name: str, result: ReconcileResult) -> None:
         if result.repaired:
-            self._state(name).repairs.note(now=self._clock.monotonic())
+            self._state(name).repairs.record_repair(now=self._clock.monotonic())
         self._watches.set_versions(name, result.versions)
         self._watches.set_targets(name, result.targets)
         if result.failed:

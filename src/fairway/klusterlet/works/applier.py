@@ -85,7 +85,7 @@ class Applier:
             match plan_owners(after, mine, owned=desired.owned):
                 case SetOwners(owners):
                     after = await self._set_owners(target, after, owners)
-            if desired.strategy.type != SERVER_SIDE_APPLY and (surplus := drift.surplus(body, after)):
+            if desired.strategy.type != SERVER_SIDE_APPLY and (surplus := drift.removals(body, after)):
                 after = await self._objects.merge(target, after, surplus)
             state.applied[desired.identity] = AppliedObject.of(desired, after)
             before = None if live is None else live["metadata"]["resourceVersion"]

@@ -64,7 +64,7 @@ class ConflictIndex:
         """Raises ManifestError if another work with different content takes precedence."""
         if wanted.strategy.type not in (UPDATE, SERVER_SIDE_APPLY):
             return
-        mine = _rank(work, keeps=wanted.owned)
+        mine = _precedence(work, keeps=wanted.owned)
         async for other, theirs in self._others(work, wanted.identity, kind=wanted.meta.kind):
             if is_complete(other.status.conditions) or theirs.strategy.type not in (
                 UPDATE,
@@ -73,7 +73,7 @@ class ConflictIndex:
                 continue
             if theirs.manager != wanted.manager or theirs.body == wanted.body:
                 continue
-            if _rank(other, keeps=theirs.owned) < mine:
+            if _precedence(other, keeps=theirs.owned) < mine:
                 why = messages.WAS_FIRST if theirs.owned is wanted.owned else messages.KEEPS
                 message = messages.CONFLICT.format(work=other.metadata.name, why=why)
                 raise ManifestError(message, remedy=messages.CONFLICT_REMEDY, final=True)
@@ -85,7 +85,7 @@ class ConflictIndex:
         for _, kind, _ in claims:
             async for other, theirs in self._others(work, identity, kind=kind):
                 if theirs.strategy.type != READ_ONLY:
-                    found.append((_rank(other, keeps=theirs.owned), other))
+                    found.append((_precedence(other, keeps=theirs.owned), other))
         return [other for _, other in sorted(found, key=lambda each: each[0])]
 
     async def _others(
@@ -97,10 +97,10 @@ class ConflictIndex:
                 continue
             if work is not None and key == _key(work):
                 continue
-            async for wanted in self._wanted(other, identity, kind):
+            async for wanted in self._find_manifest(other, identity, kind):
                 yield other, wanted
 
-    async def _wanted(
+    async def _find_manifest(
         self, work: ManifestWork, identity: ObjectId, kind: str
     ) -> AsyncIterator[DesiredObject]:
         for ordinal, manifest in enumerate(work.spec.workload.manifests):
@@ -129,5 +129,5 @@ def _key(work: ManifestWork) -> Key:
     return (work.metadata.namespace, work.metadata.name)
 
 
-def _rank(work: ManifestWork, *, keeps: bool) -> tuple[bool, datetime, str]:
+def _precedence(work: ManifestWork, *, keeps: bool) -> tuple[bool, datetime, str]:
     return (not keeps, work.metadata.creationTimestamp or _LONG_AGO, work.metadata.name)

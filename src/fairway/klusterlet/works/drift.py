@@ -19,14 +19,14 @@ such as CA bundles and tokens."""
 _FILLED_BY_OTHERS: Final = "kubernetes.io/service-account-token"
 
 
-def share(desired: Any, live: Any) -> Any:
+def project(desired: Any, live: Any) -> Any:
     """The part of ``live`` that ``desired`` specifies."""
     if isinstance(desired, Mapping) and isinstance(live, Mapping):
-        return {key: share(child, live[key]) if key in live else MISSING for key, child in desired.items()}
+        return {key: project(child, live[key]) if key in live else MISSING for key, child in desired.items()}
     if isinstance(desired, list) and isinstance(live, list) and _by_name(desired) and _by_name(live):
         by_name = {each["name"]: each for each in live}
         return [
-            share(each, by_name[each["name"]]) if each["name"] in by_name else MISSING for each in desired
+            project(each, by_name[each["name"]]) if each["name"] in by_name else MISSING for each in desired
         ]
     return live
 
@@ -37,7 +37,7 @@ def _by_name(items: list[Any]) -> bool:
     )
 
 
-def surplus(desired: Object, live: Object) -> dict[str, dict[str, None]]:
+def removals(desired: Object, live: Object) -> dict[str, dict[str, None]]:
     """Merge patch that removes entries which the manifest does not have; empty if there are none."""
     kind = (str(desired.get("apiVersion")), str(desired.get("kind")))
     if desired.get("type") == _FILLED_BY_OTHERS:

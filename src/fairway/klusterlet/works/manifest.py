@@ -179,7 +179,7 @@ def desired_object(
         body=strip_server_fields(manifest, target),
         strategy=config.updateStrategy or UpdateStrategy(type=UPDATE),
         config=config,
-        owned=owned(target.identity, work.spec.deleteOption),
+        owned=is_owned(target.identity, work.spec.deleteOption),
     )
 
 
@@ -242,7 +242,7 @@ def config_of(meta: ManifestResourceMeta, configs: Iterable[ManifestConfig]) -> 
     return merged
 
 
-def owned(identity: ObjectId, option: DeleteOption | None) -> bool:
+def is_owned(identity: ObjectId, option: DeleteOption | None) -> bool:
     """Whether the object is deleted with the work, or when its manifest is removed."""
     policy = option.propagationPolicy if option else FOREGROUND
     if option is None or policy in (FOREGROUND, ""):

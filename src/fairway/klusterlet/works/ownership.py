@@ -26,7 +26,7 @@ def work_references(owners: Iterable[Mapping[str, Any]]) -> list[Reference]:
     return [dict(each) for each in owners if (each.get("apiVersion"), each.get("kind")) == _KIND]
 
 
-def has(live: Mapping[str, Any], uid: str) -> bool:
+def has_owner(live: Mapping[str, Any], uid: str) -> bool:
     return any(each.get("uid") == uid for each in owners_of(live))
 
 

@@ -36,7 +36,7 @@ from fairway.klusterlet.works.objects import Object, ObjectId, owners_of
 from fairway.klusterlet.works.ownership import (
     Reference,
     entry_of,
-    has,
+    has_owner,
     identity_of,
     reference,
     work_references,
@@ -160,7 +160,7 @@ class AppliedObject:
             digest=digest(desired),
             uid=meta["uid"],
             version=meta["resourceVersion"],
-            share=drift.share(desired.body, live),
+            share=drift.project(desired.body, live),
         )
 
     def is_current(self, desired: DesiredObject, live: Object, mine: Reference) -> bool:
@@ -171,9 +171,9 @@ class AppliedObject:
         if self.version == meta["resourceVersion"]:
             return True
         return (
-            has(live, mine["uid"]) is desired.owned
-            and drift.share(desired.body, live) == self.share
-            and (desired.strategy.type == SERVER_SIDE_APPLY or not drift.surplus(desired.body, live))
+            has_owner(live, mine["uid"]) is desired.owned
+            and drift.project(desired.body, live) == self.share
+            and (desired.strategy.type == SERVER_SIDE_APPLY or not drift.removals(desired.body, live))
         )
 
 
@@ -203,7 +203,7 @@ def plan_apply(
 
 def plan_owners(live: Object, mine: Reference, *, owned: bool) -> NoChange | SetOwners:
     """Plan to add our owner reference, or to remove it."""
-    if has(live, mine["uid"]) is owned:
+    if has_owner(live, mine["uid"]) is owned:
         return NoChange()
     others = [each for each in owners_of(live) if each.get("uid") != mine["uid"]]
     return SetOwners((*others, mine) if owned else tuple(others))
@@ -223,7 +223,7 @@ def plan_release(
     would be owned by no work, and would stay forever if the other work were deleted at that moment.
     """
     mine = reference(record)
-    if live is None or not has(live, mine["uid"]):
+    if live is None or not has_owner(live, mine["uid"]):
         return Released()
     kept = tuple(each for each in owners_of(live) if each.get("uid") != mine["uid"])
     if orphaned or work_references(kept):

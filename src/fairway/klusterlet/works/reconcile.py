@@ -68,7 +68,7 @@ class ReconcileResult:
     versions: dict[ObjectId, str] = field(default_factory=dict)
     """Their resource versions as they were read."""
 
-    def sooner(self, seconds: float) -> None:
+    def limit_delay(self, seconds: float) -> None:
         self.again = seconds if self.again is None else min(self.again, seconds)
 
 
@@ -136,7 +136,9 @@ class WorkReconciler:
         if record is not None:
             conditions = status.deleting_conditions(work, now=self._clock.wall())
             if conditions != work.status.conditions:
-                work = await self._patch(work, {"status": {"conditions": encoded(conditions)}}, status=True)
+                work = await self._patch(
+                    work, {"status": {"conditions": encode_all(conditions)}}, status=True
+                )
             record = await self._applied.delete(record)
         if record is not None and not await self._remove(record, work, state, result):
             result.failed = True
@@ -159,7 +161,7 @@ class WorkReconciler:
                 fresh, since = await self._applied.set_eviction_start(fresh, now), now
             left = (min(since, now) + timedelta(seconds=grace) - now).total_seconds()
             if left > 0:
-                result.sooner(left)
+                result.limit_delay(left)
                 return result
             deleted = await self._applied.delete(fresh)
             if deleted is None:
@@ -199,7 +201,7 @@ class WorkReconciler:
             released = await self._applier.release(
                 entry,
                 record,
-                orphaned=not manifest.owned(identity, option),
+                orphaned=not manifest.is_owned(identity, option),
                 find_heir=partial(self._find_heir, work),
             )
             if released:
@@ -266,7 +268,7 @@ class WorkReconciler:
     ) -> None:
         for each in outcomes:
             if each.refusal is not None and each.refusal.retry is not None:
-                result.sooner(each.refusal.retry)
+                result.limit_delay(each.refusal.retry)
             elif each.refusal is not None and not each.refusal.final:
                 result.failed = True
         work = await self._write(work, status.status_of(work, outcomes, now=self._clock.wall()), state)
@@ -278,7 +280,7 @@ class WorkReconciler:
         if found == work.status:
             return work
         body: dict[str, Any] = {
-            "conditions": encoded(found.conditions),
+            "conditions": encode_all(found.conditions),
             "resourceStatus": {"manifests": [encode(each) for each in found.resourceStatus.manifests]},
         }
         written = await self._patch(work, {"status": body}, status=True)
@@ -293,7 +295,7 @@ class WorkReconciler:
         since = complete.lastTransitionTime or self._clock.wall()
         left = option.ttlSecondsAfterFinished - (self._clock.wall() - since).total_seconds()
         if left > 0:
-            result.sooner(left)
+            result.limit_delay(left)
             return
         meta = work.metadata
         try:
@@ -339,5 +341,5 @@ def _is_transient(error: KubeError) -> bool:
             return error.retryable or isinstance(error, AlreadyExists)
 
 
-def encoded(conditions: Sequence[Any]) -> list[dict[str, Any]]:
+def encode_all(conditions: Sequence[Any]) -> list[dict[str, Any]]:
     return [encode(each) for each in conditions]

@@ -22,7 +22,7 @@ class RepairBackoff:
     count: int = 0
     last: float = 0.0
 
-    def note(self, *, now: float) -> None:
+    def record_repair(self, *, now: float) -> None:
         """Count a repair."""
         self.count, self.last = self._recent(now) + 1, now
 

@@ -87,7 +87,7 @@ def status_of(work: ManifestWork, outcomes: Sequence[Outcome], *, now: datetime)
     before = _PreviousConditions(work.status.resourceStatus.manifests)
     manifests = tuple(_manifest(each, before.of(each.meta), generation, now) for each in outcomes)
     conditions = work.status.conditions
-    fresh = [_applied(outcomes), _available(manifests), *_by_rules(manifests)]
+    fresh = [_applied_condition(outcomes), _available_condition(manifests), *_rule_conditions(manifests)]
     types = {each.type for each in fresh}
     conditions = tuple(
         each
@@ -194,7 +194,7 @@ def _manifest_available(outcome: Outcome) -> Condition:
     return Condition(type=WORK_AVAILABLE, status=status, reason=reason, message=message)
 
 
-def _applied(outcomes: Sequence[Outcome]) -> Condition:
+def _applied_condition(outcomes: Sequence[Outcome]) -> Condition:
     failed = [each for each in outcomes if each.refusal is not None]
     if not failed:
         return Condition(
@@ -208,7 +208,7 @@ def _applied(outcomes: Sequence[Outcome]) -> Condition:
     return Condition(type=WORK_APPLIED, status=FALSE, reason=WORK_FAILED, message=truncate(message))
 
 
-def _available(manifests: Sequence[ManifestCondition]) -> Condition:
+def _available_condition(manifests: Sequence[ManifestCondition]) -> Condition:
     found = [_status(each, WORK_AVAILABLE) for each in manifests]
     total = len(found)
     if missing := found.count(FALSE):
@@ -228,7 +228,7 @@ def _status(manifest: ManifestCondition, type_: str) -> str:
     return found.status if found else ""
 
 
-def _by_rules(manifests: Sequence[ManifestCondition]) -> Iterable[Condition]:
+def _rule_conditions(manifests: Sequence[ManifestCondition]) -> Iterable[Condition]:
     by_type: dict[str, list[Condition]] = {}
     for manifest in manifests:
         for each in manifest.conditions:
