@@ -166,7 +166,7 @@ class Clusters(RuleBasedStateMachine):
         places = {each["spec"].get("nodeName", "") for each in self.pods.values()}
         assert len(self.accounting._pods) == len(self.pods)
         assert len(self.accounting._accounts) <= len(
-            {*self.nodes, *places, *self.used, *self.accounting._unsettled}
+            {*self.nodes, *places, *self.used, *self.accounting._changed}
         )
 
     def teardown(self) -> None:

@@ -45,7 +45,7 @@ def test_usage_of_any_cluster_is_at_least_what_a_missing_score_counts(data: st.D
         waiting=data.draw(count),
     )
     for each in USAGE:
-        value = each.take(totals)
+        value = each.measure(totals)
         assert value is not None
         assert ABSENT <= each.score.scale.score(value) <= 100, each.score.name
 

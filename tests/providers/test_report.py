@@ -9,7 +9,7 @@ import pytest
 from fairway.api.cluster import ManagedCluster
 from fairway.api.score import ManagedClusterScore
 from fairway.providers.freshness import Entry, Health, State
-from fairway.providers.report import AddOn, Published, Registry, age, document
+from fairway.providers.report import AddOn, Published, Registry, document, format_span
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 GROUP = ("AddOnPlacementScore", "usage-score")
@@ -225,7 +225,7 @@ def test_provider_report_detects_clock_difference() -> None:
     assert entry(score("c1", until=-180, written=-175)).why.startswith("usage-score expired 3m ago (")
     ahead = health(cluster("c1"), calculated("c1", at=7200), group=("ManagedClusterScore", "ratio"))
     assert "(last written in 120m)" in ahead.entries[0].why
-    assert age(NOW + timedelta(seconds=9), NOW) == "0s"
+    assert format_span(NOW + timedelta(seconds=9), NOW) == "0s"
 
 
 def test_provider_report_sorts_by_severity() -> None:

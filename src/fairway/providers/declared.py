@@ -147,7 +147,7 @@ class ProviderEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return name, resource
 
 
-def declared(
+def convert_scores(
     entries: "tuple[ScoreEntry, ...] | list[ScoreEntry]", document: Document, *path: str | int
 ) -> tuple[Score, ...]:
     """Convert the list of scores at ``path``. Raises DocumentError, also if it is empty or repeats a name."""

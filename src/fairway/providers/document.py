@@ -97,20 +97,20 @@ class Document:
         while found not in lines:
             found = found[:-1]
         return DocumentError(
-            message, place=self.place, line=lines[found], field=written(path) if path else ""
+            message, place=self.place, line=lines[found], field=format_path(path) if path else ""
         )
 
-    def refusal(self, message: str, *, field: str, under: Steps = ()) -> DocumentError:
+    def error_at(self, message: str, *, field: str, under: Steps = ()) -> DocumentError:
         """Return an error about ``field``, a path in text form relative to ``under``."""
         found = under
         for path in self._lines():
             if len(path) > len(found) and path[: len(under)] == under:
-                text = written(path[len(under) :])
+                text = format_path(path[len(under) :])
                 if field == text or field.startswith((f"{text}.", f"{text}[")):
                     found = path
         line = self.error(message, *found).line
         if under:
-            field = written(under) + (f".{field}" if field and not field.startswith("[") else field)
+            field = format_path(under) + (f".{field}" if field and not field.startswith("[") else field)
         return DocumentError(message, place=self.place, line=line, field=field)
 
     def convert(self, kind: type[T], *path: str | int) -> T:
@@ -119,18 +119,18 @@ class Document:
         for step in path:
             value = value[step]
         try:
-            return msgspec.convert(value, kind, dec_hook=_hook)
+            return msgspec.convert(value, kind, dec_hook=_decode_hook)
         except msgspec.ValidationError as error:
             message, _, at = str(error).partition(" - at `")
-            inner = _steps(at.removesuffix("`"))
+            inner = _parse_path(at.removesuffix("`"))
             if unknown := _UNKNOWN.fullmatch(message):
                 raise self.error(
-                    _guess(unknown[1], _fields(kind, inner)), *path, *inner, unknown[1]
+                    _suggest(unknown[1], _fields(kind, inner)), *path, *inner, unknown[1]
                 ) from None
             if word := _NO_WORD.fullmatch(message):
-                choices = ", ".join(_choices(_described(kind, inner)))
+                choices = ", ".join(_choices(_type_description(kind, inner)))
                 raise self.error(NO_SUCH_WORD.format(choices=choices, given=word[1]), *path, *inner) from None
-            raise self.error(_plainly(message), *path, *inner) from None
+            raise self.error(_simplify(message), *path, *inner) from None
 
 
 def read(path: Path) -> Document:
@@ -157,7 +157,7 @@ def parse(data: bytes, *, place: str) -> Document:
     return Document(found.value, place, data, found.line)
 
 
-def written(path: Steps) -> str:
+def format_path(path: Steps) -> str:
     """Format ``("scores", 0, "query")`` as ``scores[0].query``; keys with other characters go in brackets."""
     text = ""
     for step in path:
@@ -170,7 +170,7 @@ def written(path: Steps) -> str:
     return text
 
 
-def _steps(path: str) -> Steps:
+def _parse_path(path: str) -> Steps:
     """Parse msgspec's ``$.scores[0].query``. A mapping key, which msgspec writes as ``[...]``, ends the path."""
     steps: list[str | int] = []
     for index, name in re.findall(r"\[(\d+|\.\.\.)\]|\.([^.\[]+)", path):
@@ -180,20 +180,20 @@ def _steps(path: str) -> Steps:
     return tuple(steps)
 
 
-def _plainly(message: str) -> str:
+def _simplify(message: str) -> str:
     for theirs, ours in _PLAIN:
         message = message.replace(theirs, ours)
     return message.replace("`", "'")
 
 
-def _guess(name: str, known: list[str]) -> str:
+def _suggest(name: str, known: list[str]) -> str:
     close = difflib.get_close_matches(name, known, n=1)
     guess = f"; did you mean {close[0]!r}?" if close else f"; known are {', '.join(known)}" if known else ""
     return UNKNOWN_FIELD.format(guess=guess)
 
 
 def _fields(kind: Any, path: Steps) -> list[str]:
-    return [each.encode_name for each in getattr(_described(kind, path), "fields", ())]
+    return [each.encode_name for each in getattr(_type_description(kind, path), "fields", ())]
 
 
 def _choices(described: Any) -> list[str]:
@@ -202,7 +202,7 @@ def _choices(described: Any) -> list[str]:
     return [str(each) for each in getattr(described, "values", ())]
 
 
-def _described(kind: Any, path: Steps) -> Any:
+def _type_description(kind: Any, path: Steps) -> Any:
     """Return msgspec's description of the type at the path; for a mapping, that of its values."""
     described: Any = msgspec.inspect.type_info(kind)
     for step in (*path, None):
@@ -221,7 +221,7 @@ def _described(kind: Any, path: Steps) -> Any:
     return getattr(described, "value_type", described)
 
 
-def _hook(kind: type, given: Any) -> Any:
+def _decode_hook(kind: type, given: Any) -> Any:
     if kind is Seconds:
         return Seconds.parse(given)
     raise NotImplementedError(kind)

@@ -21,7 +21,7 @@ from fairway.kube.credentials import Proof
 from fairway.kube.errors import ConfigError, CredentialError
 from fairway.kube.transport import abandon, describe_failure
 from fairway.providers.document import Document, Steps
-from fairway.providers.endpoint_entry import NO_BYTES, NO_TIME, ServerEntry, checked_headers, connection_of
+from fairway.providers.endpoint_entry import NO_BYTES, NO_TIME, ServerEntry, check_headers, connection_of
 from fairway.providers.provider import ProviderError
 
 UNREACHABLE: Final = "SourceUnreachable"
@@ -82,7 +82,7 @@ class Endpoint:
             raise document.error(NO_BYTES, *path, "maxBytes")
         self.timeout = float(entry.timeout)
         self._limit = entry.max_bytes
-        self._headers = checked_headers(entry, document, path)
+        self._headers = check_headers(entry, document, path)
         self._auth = entry.auth
         self._connection = connection_of(entry, folder=folder, document=document, path=path)
         self._session: aiohttp.ClientSession | None = None

@@ -73,7 +73,7 @@ ServerEntry = EndpointEntry | RemoteEntry
 """Settings of a server connection."""
 
 
-def checked_headers(entry: ServerEntry, document: Document, path: Steps) -> dict[str, str]:
+def check_headers(entry: ServerEntry, document: Document, path: Steps) -> dict[str, str]:
     for name, value in entry.headers.items():
         if name.lower() == "authorization":
             raise document.error(OUR_HEADER, *path, "headers", name)
@@ -82,7 +82,7 @@ def checked_headers(entry: ServerEntry, document: Document, path: Steps) -> dict
     return dict(entry.headers)
 
 
-def _checked_url(entry: ServerEntry, document: Document, path: Steps) -> str:
+def _check_url(entry: ServerEntry, document: Document, path: Steps) -> str:
     """Errors do not quote the URL, which may contain secrets."""
     try:
         parts = urlsplit(entry.url)
@@ -131,7 +131,7 @@ def connection_of(entry: ServerEntry, *, folder: Path, document: Document, path:
         credentials = PasswordFile(file, username=auth.username, others=credentials)
     try:
         return Connection(
-            server=_checked_url(entry, document, path),
+            server=_check_url(entry, document, path),
             credentials=credentials,
             authority=pem(tls.ca_file, "tls.caFile"),
             tls_server_name=tls.server_name,

@@ -75,9 +75,9 @@ class FleetFunctionProvider(_FunctionProvider, FleetProvider):
         result = await resolve(self.function(clusters))
         if not isinstance(result, Mapping):
             raise ProviderError(NOT_BY_CLUSTER.format(kind=type(result).__name__), reason=BAD_RESULT)
-        return {cluster: self._one(values) for cluster, values in result.items()}
+        return {cluster: self._to_reading(values) for cluster, values in result.items()}
 
-    def _one(self, values: object) -> Reading | ProviderError:
+    def _to_reading(self, values: object) -> Reading | ProviderError:
         """Convert one cluster's values; an error does not affect other clusters."""
         if isinstance(values, ProviderError):
             return values
@@ -109,8 +109,8 @@ def provider(
         raise DefinitionError(BARE.format(decorator="provider"))
 
     def decorate(function: Function) -> FunctionProvider:
-        called = _name(function, name, decorator="provider")
-        if not _takes(function, 0):
+        called = _provider_name(function, name, decorator="provider")
+        if not _accepts_arguments(function, 0):
             raise DefinitionError(NO_ARGUMENTS.format(name=called))
         return _create(FunctionProvider, function, called, resource, scores, interval)
 
@@ -129,8 +129,8 @@ def fleet_provider(
         raise DefinitionError(BARE.format(decorator="fleet_provider"))
 
     def decorate(function: Function) -> FleetFunctionProvider:
-        called = _name(function, name, decorator="fleet_provider")
-        if not _takes(function, 1):
+        called = _provider_name(function, name, decorator="fleet_provider")
+        if not _accepts_arguments(function, 1):
             raise DefinitionError(ONE_ARGUMENT.format(name=called))
         return _create(FleetFunctionProvider, function, called, resource, scores, interval)
 
@@ -141,19 +141,19 @@ def _create(
     kind: type[_Kind], function: Function, name: str, resource: str | None, scores: Scores, interval: float
 ) -> _Kind:
     resource = resource if resource is not None else f"{name}-score".lower()
-    created = kind(function, name=name, resource=resource, scores=_scores(scores, name), interval=interval)
+    created = kind(function, name=name, resource=resource, scores=_to_scores(scores, name), interval=interval)
     check(created)
     return created
 
 
-def _name(function: object, name: str | None, *, decorator: str) -> str:
+def _provider_name(function: object, name: str | None, *, decorator: str) -> str:
     if not callable(function) or isinstance(function, type):
         raise DefinitionError(NOT_A_FUNCTION.format(decorator=decorator, given=function))
     called: str = name if name is not None else getattr(function, "__name__", "")
     return called if name is not None else called.strip("_").replace("_", "-")
 
 
-def _takes(function: Function, count: int) -> bool:
+def _accepts_arguments(function: Function, count: int) -> bool:
     try:
         inspect.signature(function).bind(*range(count))
     except TypeError:
@@ -163,7 +163,7 @@ def _takes(function: Function, count: int) -> bool:
     return True
 
 
-def _scores(given: object, name: str) -> tuple[Score, ...]:
+def _to_scores(given: object, name: str) -> tuple[Score, ...]:
     if isinstance(given, Mapping):
         return tuple(
             replace(each, name=key) if isinstance(each, Score) else Score(name=key, scale=each)

@@ -47,7 +47,7 @@ async def wait_until_current(client: Client, *informers: Informer[Any]) -> None:
                 await informer.synced.wait()
     except TimeoutError:
         late = next(each for each in informers if not each.synced.is_set())
-        why = await _why_not(client, late)
+        why = await _probe_error(client, late)
         raise ProviderError(CANNOT_LIST.format(kind=late.resource.kind, why=why), reason=NOT_LISTED) from None
     for informer in informers:
         if informer.lag > STALE_SECONDS:
@@ -79,7 +79,7 @@ class LivenessCheck:
             self._last = clock()
 
 
-async def _why_not(client: Client, informer: Informer[Any]) -> str:
+async def _probe_error(client: Client, informer: Informer[Any]) -> str:
     try:
         await client.newest(informer.resource, timeout=ANSWER_SECONDS)
     except KubeError as error:

@@ -60,11 +60,11 @@ def load(target: str) -> Factory:
     path, name = _split(target)
     if path is not None:
         module = _from_file(path)
-        return _sandboxed(_resolve(module, name, place=str(path)))
+        return _in_sandbox(_resolve(module, name, place=str(path)))
     module_name, colon, attribute = target.partition(":")
     if colon:
-        return _sandboxed(_resolve(_from_module(module_name), attribute, place=module_name))
-    return _sandboxed(_from_entry_point(target))
+        return _in_sandbox(_resolve(_from_module(module_name), attribute, place=module_name))
+    return _in_sandbox(_from_entry_point(target))
 
 
 def installed() -> Mapping[str, EntryPoint]:
@@ -214,14 +214,14 @@ def _factory(found: Any, name: str, place: str) -> Factory:
     except (TypeError, ValueError):
         raise LoadingError(BARE_FUNCTION.format(place=place, name=name)) from None
 
-    def checked(options: Mapping[str, Any], context: Context) -> Provider:
+    def checked_factory(options: Mapping[str, Any], context: Context) -> Provider:
         made: object = found(options, context)
         if not isinstance(made, Provider):
             kind = f"a factory of {type(made).__name__}"
             raise LoadingError(NOT_A_PROVIDER.format(place=place, name=name, kind=kind))
         return made
 
-    return checked
+    return checked_factory
 
 
 def _constant_factory(provider: Provider) -> Factory:
@@ -233,7 +233,7 @@ def _constant_factory(provider: Provider) -> Factory:
     return factory
 
 
-def _sandboxed(factory: Factory) -> Factory:
+def _in_sandbox(factory: Factory) -> Factory:
     def made(options: Mapping[str, Any], context: Context) -> Provider:
         provider = factory(options, context)
         object.__setattr__(provider, "isolated", True)  # also where its class is frozen

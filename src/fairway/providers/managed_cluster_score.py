@@ -96,13 +96,13 @@ class ManagedClusterScores:
     ) -> StoredPublication:
         """Write all scores in sequence. If one fails, the earlier writes stay and are repeated in the next round."""
         del stored  #  the objects have no common version
-        return await as_sink_errors(self._written(cluster, publication), cluster=cluster)
+        return await as_sink_errors(self._write_all(cluster, publication), cluster=cluster)
 
     async def remove(self, cluster: str, /) -> bool:
-        return await as_sink_errors(self._removed(cluster), cluster=cluster)
+        return await as_sink_errors(self._remove_all(cluster), cluster=cluster)
 
     async def clusters(self) -> tuple[str, ...]:
-        return await as_sink_errors(self._listed(), cluster="")
+        return await as_sink_errors(self._list(), cluster="")
 
     async def _list_own(self, cluster: str) -> list[ManagedClusterScore]:
         found = await self._client.list(
@@ -110,7 +110,7 @@ class ManagedClusterScores:
         )
         return list(found.items)
 
-    async def _written(self, cluster: str, publication: Publication) -> StoredPublication:
+    async def _write_all(self, cluster: str, publication: Publication) -> StoredPublication:
         names = {
             score: object_name(cluster=cluster, score=score, calculator=self.calculators[score])
             for score, _ in publication.scores
@@ -211,7 +211,7 @@ class ManagedClusterScores:
             FOREIGN.format(namespace=meta.namespace, name=meta.name, whose=describe_owner(meta.labels))
         )
 
-    async def _removed(self, cluster: str) -> bool:
+    async def _remove_all(self, cluster: str) -> bool:
         found = await self._list_own(cluster)
         for each in found:
             await self._delete_own(cluster, each.metadata.name)
@@ -227,7 +227,7 @@ class ManagedClusterScores:
         except NotFound:
             return
 
-    async def _listed(self) -> tuple[str, ...]:
+    async def _list(self) -> tuple[str, ...]:
         found = await self._client.list(MANAGED_CLUSTER_SCORES, labels=selector_of(self._provider))
         return tuple(sorted({each.metadata.namespace for each in found.items}))
 

@@ -26,7 +26,7 @@ def tidy(given: object) -> str:
     except Exception:
         return UNPRINTABLE.format(kind=_kind(given))
     words = " ".join(text[:_CONSIDERED].split())
-    words = words if words.isprintable() else "".join(map(_shown, words))
+    words = words if words.isprintable() else "".join(map(_escape, words))
     if len(words) <= LONGEST_MESSAGE and len(text) <= _CONSIDERED:
         return words
     return f"{words[: LONGEST_MESSAGE - 1]}…"
@@ -49,5 +49,5 @@ def _kind(given: object) -> str:
     return type(given).__name__
 
 
-def _shown(character: str) -> str:
+def _escape(character: str) -> str:
     return character if character.isprintable() else "\N{REPLACEMENT CHARACTER}"

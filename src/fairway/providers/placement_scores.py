@@ -64,7 +64,7 @@ class AddOnPlacementScores:
         return await as_sink_errors(self._remove(cluster), cluster=cluster)
 
     async def clusters(self) -> tuple[str, ...]:
-        return await as_sink_errors(self._listed(), cluster="")
+        return await as_sink_errors(self._list(), cluster="")
 
     def own_publication(self, found: AddOnPlacementScore) -> StoredPublication | None:
         """Return the content of ``found`` if this provider owns it; None otherwise."""
@@ -176,7 +176,7 @@ class AddOnPlacementScores:
             return False
         return True
 
-    async def _listed(self) -> tuple[str, ...]:
+    async def _list(self) -> tuple[str, ...]:
         found = await self._client.list(
             ADD_ON_PLACEMENT_SCORES, labels=selector_of(self._provider), fields=self.selector
         )

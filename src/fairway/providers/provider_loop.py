@@ -206,7 +206,7 @@ class ProviderLoop:
         if reason != self._failing:
             log.warning(FAILED, self.name, f" {self._cluster}" if self._cluster else "", words)
         self._failing = reason
-        found = self.publisher.failed(error, clusters=clusters, now=self._now())
+        found = self.publisher.record_failure(error, clusters=clusters, now=self._now())
         return found if clusters else Round(problems=found.problems)
 
     def _record_success(self, findings: Findings) -> Round:

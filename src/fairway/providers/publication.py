@@ -254,7 +254,7 @@ class PublicationState:
         valid_until: datetime
         raw: Mapping[str, float] = {}
         read_at: datetime | None = None
-        true_until = _LONG_AGO if reading is None else _whole(min(reading.at, now) + self._horizon)
+        true_until = _LONG_AGO if reading is None else _seconds(min(reading.at, now) + self._horizon)
         fresh = true_until > now
         if not fresh and (self._existed if published is None else published.silenced):
             return None
@@ -263,15 +263,15 @@ class PublicationState:
             valid_until = true_until
         else:
             scores = () if published is None else published.scores
-            valid_until = _whole(now)
+            valid_until = _seconds(now)
             if published is not None and published.valid_until is not None:
-                valid_until = min(published.valid_until, _whole(now + self._horizon))
+                valid_until = min(published.valid_until, _seconds(now + self._horizon))
         if error is not None:
             ok, (reason, message) = False, error
         else:
             assert reading is not None
             ok, reason, message = reading.ok, reading.reason, reading.message
-        changed_at = _whole(now)
+        changed_at = _seconds(now)
         if published is not None and published.reason and published.ok == ok:
             changed_at = published.changed_at
         return Publication(
@@ -322,6 +322,6 @@ def _later(wanted: Publication, published: Publication) -> bool:
     return published.valid_until is None or wanted.valid_until > published.valid_until
 
 
-def _whole(moment: datetime) -> datetime:
+def _seconds(moment: datetime) -> datetime:
     """Truncate to whole seconds, the precision of Kubernetes."""
     return moment.replace(microsecond=0)

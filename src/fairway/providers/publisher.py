@@ -50,7 +50,7 @@ class Publisher:
         result = Round()
         for cluster, problem in findings.failures.items():
             result.problems.append(problem)
-            result.next_checks[cluster] = self._failed(problem, now)
+            result.next_checks[cluster] = self._record_failure(problem, now)
         for cluster, found in findings.assessments.items():
             if not found.ok:
                 result.problems.append(
@@ -59,16 +59,16 @@ class Publisher:
             result.next_checks[cluster] = self.state_of(cluster).record_reading(found, now=now)
         return result
 
-    def failed(self, error: ProviderError, *, clusters: Sequence[str], now: datetime) -> Round:
+    def record_failure(self, error: ProviderError, *, clusters: Sequence[str], now: datetime) -> Round:
         """Record a reading that failed for all ``clusters``."""
         result = Round()
         for cluster in clusters:
             problem = problem_of(cluster, error)
             result.problems.append(problem)
-            result.next_checks[cluster] = self._failed(problem, now)
+            result.next_checks[cluster] = self._record_failure(problem, now)
         return result
 
-    def _failed(self, problem: Problem, now: datetime) -> datetime | None:
+    def _record_failure(self, problem: Problem, now: datetime) -> datetime | None:
         return self.state_of(problem.cluster).record_reading_failure(
             reason=problem.reason, message=problem.message, now=now
         )

@@ -131,12 +131,12 @@ def _check_values(reading: object, known: set[str]) -> CheckedReading:
 
 def _check_name(given: object, known: set[str]) -> str:
     if not isinstance(given, str):
-        raise ProviderError(NOT_A_NAME.format(name=_shown(given)), reason=UNKNOWN_SCORE)
+        raise ProviderError(NOT_A_NAME.format(name=_format_value(given)), reason=UNKNOWN_SCORE)
     name = str.__str__(given)
     if name not in known:
         near = get_close_matches(name[:_LONGEST_SHOWN], known, n=1)
         hint = NEAR.format(near=near[0]) if near else ""
-        raise ProviderError(UNKNOWN_NAME.format(name=_shown(name), hint=hint), reason=UNKNOWN_SCORE)
+        raise ProviderError(UNKNOWN_NAME.format(name=_format_value(name), hint=hint), reason=UNKNOWN_SCORE)
     return name
 
 
@@ -160,7 +160,7 @@ def _names(given: Iterable[str]) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given)
 
 
-def _shown(given: object) -> str:
+def _format_value(given: object) -> str:
     text = ascii(given[:_LONGEST_SHOWN]) if isinstance(given, str) else tidy(given)
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 

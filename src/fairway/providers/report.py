@@ -144,7 +144,7 @@ class Registry:
         del labels[""]
         if labels:
             return labels.most_common(1)[0][0]
-        writers = Counter(_written(each)[1] for each in table.values())
+        writers = Counter(_last_write_of(each)[1] for each in table.values())
         del writers[""]
         return writers.most_common(1)[0][0] if writers and group[0] != "ManagedClusterScore" else group[1]
 
@@ -166,10 +166,10 @@ class Registry:
         self, group: Group, provider: str, cluster: str, score: Score | None, *, now: datetime
     ) -> Entry:
         if score is None:
-            why = "; ".join((NONE.format(resource=group[1]), *self._around(provider, group[1], cluster)))
+            why = "; ".join((NONE.format(resource=group[1]), *self._facts(provider, group[1], cluster)))
             expected = self._addon(provider, group[1], cluster) is not None
             return Entry(cluster=cluster, state=State.MISSING, why=why, expected=expected)
-        written, writer = _written(score)
+        written, writer = _last_write_of(score)
         state, text = self._state(score, written, now=now)
         stray = cluster not in self.clusters
         if state is State.FRESH:
@@ -177,7 +177,7 @@ class Registry:
         else:
             why = f"{group[1]} {text} ({self._last_write(score, written, writer, state, now=now)})"
             if state.bad or stray:
-                why = "; ".join((why, *self._around(provider, group[1], cluster)))
+                why = "; ".join((why, *self._facts(provider, group[1], cluster)))
         return Entry(
             cluster=cluster,
             state=state,
@@ -197,8 +197,8 @@ class Registry:
         made = score.metadata.creationTimestamp
         if written is None:
             known = state is State.EMPTY and made is not None
-            return NEVER_WRITTEN.format(when=self._when(made, now)) if known and made else UNDATED
-        text = WRITTEN.format(when=self._when(written, now))
+            return NEVER_WRITTEN.format(when=self._format_when(made, now)) if known and made else UNDATED
+        text = WRITTEN.format(when=self._format_when(written, now))
         return BY.format(written=text, writer=writer) if writer else text
 
     def _state(self, score: Score, written: datetime | None, *, now: datetime) -> tuple[State, str]:
@@ -209,7 +209,7 @@ class Registry:
             if is_silent(score):
                 mark = find_condition(score.status.conditions, SILENT)
                 since = None if mark is None else mark.lastTransitionTime
-                when = "" if since is None else self._when(since, now)
+                when = "" if since is None else self._format_when(since, now)
                 return State.SILENT, MARKED_SILENT.format(when=when).strip()
             if not score.status.scores:  # also with a validUntil
                 return (
@@ -218,7 +218,7 @@ class Registry:
             until = score.status.validUntil
             if until is not None and until < now:
                 late = written is not None and written - until > SLACK
-                text = (EXPIRED_BEFORE if late else EXPIRED).format(when=self._when(until, now))
+                text = (EXPIRED_BEFORE if late else EXPIRED).format(when=self._format_when(until, now))
                 return State.EXPIRED, f"{text}, and {_failure(failing)}" if failing else text
             if failing is not None:
                 return State.FAILING, f"is valid, but {_failure(failing)}"
@@ -229,7 +229,7 @@ class Registry:
             return State.EMPTY, EMPTY
         return State.ENDLESS, ENDLESS
 
-    def _around(self, provider: str, resource: str, cluster: str) -> Iterator[str]:
+    def _facts(self, provider: str, resource: str, cluster: str) -> Iterator[str]:
         """Yield facts about the cluster and the add-on that may explain a problem."""
         found = self.clusters.get(cluster)
         if found is None:
@@ -253,13 +253,13 @@ class Registry:
         names = (ADD_ONS.get(provider, provider), provider, resource, resource.removesuffix("-score"))
         return next((there[name] for name in names if name in there), None)
 
-    def _when(self, moment: datetime, now: datetime) -> str:
+    def _format_when(self, moment: datetime, now: datetime) -> str:
         if self._absolute:
             return f"at {format_time(moment)}"
-        return age(moment, now) if moment - now > SLACK else f"{age(moment, now)} ago"
+        return format_span(moment, now) if moment - now > SLACK else f"{format_span(moment, now)} ago"
 
 
-def age(moment: datetime, now: datetime) -> str:
+def format_span(moment: datetime, now: datetime) -> str:
     """Format an age. A time in the future, from a clock that is ahead, is formatted as "in ..."."""
     seconds = int((now - moment).total_seconds())
     return AHEAD.format(time=format_age(-seconds)) if moment - now > SLACK else format_age(max(0, seconds))
@@ -288,7 +288,7 @@ def _addon_state(addon: AddOn) -> str:
     return ADD_ON_BAD.format(name=name, message=" ".join((available.message or available.reason).split()))
 
 
-def _written(score: Score) -> tuple[datetime | None, str]:
+def _last_write_of(score: Score) -> tuple[datetime | None, str]:
     """Return when the provider last wrote the status, and its field manager."""
     if isinstance(score, ManagedClusterScore):
         moments = [each.lastUpdateTime for each in score.status.conditions if each.lastUpdateTime is not None]
@@ -302,7 +302,7 @@ def _written(score: Score) -> tuple[datetime | None, str]:
     return (None, "") if best is None else (best.time, best.manager)
 
 
-def merged(things: Iterable[Iterable[object]]) -> Registry:
+def merge(things: Iterable[Iterable[object]]) -> Registry:
     registry = Registry()
     for each in things:
         for thing in each:
@@ -323,7 +323,7 @@ def _document(found: Health, *, problems_only: bool) -> dict[str, Any]:
         "kind": found.kind,
         "fleet": found.fleet,
         "published": found.published,
-        "oldest": _moment(found.oldest),
+        "oldest": _format_moment(found.oldest),
         "scores": list(found.scores),
         "writers": list(found.writers),
         "states": {state.value: counts[state] for state in State},
@@ -332,8 +332,8 @@ def _document(found: Health, *, problems_only: bool) -> dict[str, Any]:
                 "cluster": each.cluster,
                 "state": each.state.value,
                 "why": each.why,
-                "validUntil": _moment(each.valid_until),
-                "written": _moment(each.written),
+                "validUntil": _format_moment(each.valid_until),
+                "written": _format_moment(each.written),
                 "writer": each.writer,
                 "scores": list(each.scores),
             }
@@ -343,5 +343,5 @@ def _document(found: Health, *, problems_only: bool) -> dict[str, Any]:
     }
 
 
-def _moment(moment: datetime | None) -> str | None:
+def _format_moment(moment: datetime | None) -> str | None:
     return None if moment is None else format_time(moment)

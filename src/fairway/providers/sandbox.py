@@ -104,7 +104,7 @@ class Sandbox(abc.ABC):
     async def _host_provider(self, wake: Wake, opened: "asyncio.Future[Any]") -> None:
         """Enter and exit the context manager in the same task, as asyncio requires."""
         async with self._provider.running(wake):
-            self._settle(opened)
+            self._end_opening(opened)
             await asyncio.Event().wait()
 
     @abc.abstractmethod
@@ -115,7 +115,7 @@ class Sandbox(abc.ABC):
     def _cancel(self, work: "asyncio.Future[Any]") -> None: ...
 
     @abc.abstractmethod
-    def _settle(self, opened: "asyncio.Future[Any]") -> None: ...
+    def _end_opening(self, opened: "asyncio.Future[Any]") -> None: ...
 
 
 class InlineSandbox(Sandbox):
@@ -128,7 +128,7 @@ class InlineSandbox(Sandbox):
         work.cancel()
         work.add_done_callback(_ignore_exception)
 
-    def _settle(self, opened: "asyncio.Future[Any]") -> None:
+    def _end_opening(self, opened: "asyncio.Future[Any]") -> None:
         if not opened.done():
             opened.set_result(None)
 
@@ -152,18 +152,18 @@ class ThreadSandbox(Sandbox):
         inside = self._inside or self._start_thread()
         answer: asyncio.Future[Any] = outside.create_future()
 
-        def settle(result: object, error: BaseException | None) -> None:
+        def resolve(result: object, error: BaseException | None) -> None:
             with suppress(RuntimeError):  #  the caller's loop is closed
-                outside.call_soon_threadsafe(_answer, answer, result, error)
+                outside.call_soon_threadsafe(_set_result, answer, result, error)
 
-        def ended(task: asyncio.Task[None]) -> None:
+        def on_done(task: asyncio.Task[None]) -> None:
             self._tasks.pop(answer, None)
             if task.cancelled():  #  before it started, so that it did not report
-                settle(None, asyncio.CancelledError())
+                resolve(None, asyncio.CancelledError())
 
         def begin() -> None:
-            task = self._tasks[answer] = inside.create_task(_report(make, settle))
-            task.add_done_callback(ended)
+            task = self._tasks[answer] = inside.create_task(_report(make, resolve))
+            task.add_done_callback(on_done)
 
         inside.call_soon_threadsafe(begin)
         return answer
@@ -187,9 +187,9 @@ class ThreadSandbox(Sandbox):
         if inside is not None:
             inside.call_soon_threadsafe(cancel)
 
-    def _settle(self, opened: "asyncio.Future[Any]") -> None:
+    def _end_opening(self, opened: "asyncio.Future[Any]") -> None:
         with suppress(RuntimeError):
-            opened.get_loop().call_soon_threadsafe(_answer, opened, None, None)
+            opened.get_loop().call_soon_threadsafe(_set_result, opened, None, None)
 
 
 def _busy(words: str) -> ProviderError:
@@ -218,16 +218,16 @@ async def _await_result(make: Callable[[], Awaitable[_Result]]) -> _Result:
     return await make()
 
 
-async def _report(make: Callable[[], Awaitable[Any]], settle: _Answer) -> None:
+async def _report(make: Callable[[], Awaitable[Any]], resolve: _Answer) -> None:
     try:
         result = await make()
     except BaseException as error:  #  including SystemExit: the call ends, the thread does not
-        settle(None, error)
+        resolve(None, error)
     else:
-        settle(result, None)
+        resolve(result, None)
 
 
-def _answer(future: "asyncio.Future[Any]", result: object, error: BaseException | None) -> None:
+def _set_result(future: "asyncio.Future[Any]", result: object, error: BaseException | None) -> None:
     if future.done():
         return
     if error is None:

@@ -27,13 +27,13 @@ def test_seasonal_trend_is_continued_exactly(
     trend = model.fit(whole[:, :length], season=SEASON, at=start + length - 1)
     assert trend.slope[0] == pytest.approx(slope, abs=1e-6)
     # The profile is a mean over seasons of which one may be cut, so a slope leaves a little of itself in it.
-    assert trend.ahead(ahead)[0] == pytest.approx(whole[0, -1], abs=1e-6 + abs(slope))
+    assert trend.forecast(ahead)[0] == pytest.approx(whole[0, -1], abs=1e-6 + abs(slope))
 
 
 def test_fit_of_many_series_equals_single_fits() -> None:
     together = np.vstack([wave(72), wave(72, slope=0.5), wave(72, level=-3, height=1)])
-    found = model.fit(together, season=SEASON, at=71).ahead(5)
-    alone = [model.fit(row[None, :], season=SEASON, at=71).ahead(5)[0] for row in together]
+    found = model.fit(together, season=SEASON, at=71).forecast(5)
+    alone = [model.fit(row[None, :], season=SEASON, at=71).forecast(5)[0] for row in together]
     assert found == pytest.approx(alone)
 
 
@@ -70,7 +70,7 @@ def test_random_walk_is_best_forecast_as_unchanged() -> None:
 
 def test_constant_series_has_no_error() -> None:
     flat = np.full((1, 96), 5.0)
-    assert model.fit(flat, season=SEASON, at=95).ahead(9)[0] == 5
+    assert model.fit(flat, season=SEASON, at=95).forecast(9)[0] == 5
     found = model.trial(flat, season=SEASON, at=95, ahead=9)
     assert (found.error[0], found.unchanged[0], found.relative[0]) == (0, 0, 0)
     nothing = model.trial(np.zeros((1, 96)), season=SEASON, at=95, ahead=9)

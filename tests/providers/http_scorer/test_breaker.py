@@ -15,15 +15,15 @@ def opened(now: float = 0.0) -> Breaker:
     for _ in range(3):
         breaker, admitted = breaker.admit(now)
         assert admitted
-        breaker = breaker.failed(now)
+        breaker = breaker.on_failure(now)
     return breaker
 
 
 def test_consecutive_failures_open_breaker() -> None:
-    breaker = Breaker(limits=LIMITS).failed(0).failed(1)
+    breaker = Breaker(limits=LIMITS).on_failure(0).on_failure(1)
     assert breaker.state == CLOSED
-    assert breaker.failed(2).state == OPEN
-    assert breaker.succeeded().failed(2).failed(3).state == CLOSED
+    assert breaker.on_failure(2).state == OPEN
+    assert breaker.on_success().on_failure(2).on_failure(3).state == CLOSED
 
 
 def test_open_breaker_blocks_until_pause_ends() -> None:
@@ -44,7 +44,7 @@ def test_half_open_breaker_admits_one_trial() -> None:
 
 def test_successful_trial_closes_breaker() -> None:
     trial, _ = opened().admit(10)
-    assert trial.succeeded() == Breaker(limits=LIMITS)
+    assert trial.on_success() == Breaker(limits=LIMITS)
 
 
 def test_failed_trial_doubles_pause_up_to_limit() -> None:
@@ -54,14 +54,14 @@ def test_failed_trial_doubles_pause_up_to_limit() -> None:
         now += breaker.pause
         breaker, admitted = breaker.admit(now)
         assert admitted
-        breaker = breaker.failed(now)
+        breaker = breaker.on_failure(now)
         pauses.append(breaker.pause)
     assert pauses == [20, 35, 35, 35]
 
 
 def test_late_failure_does_not_change_open_breaker() -> None:
     breaker = opened(5)
-    late = breaker.failed(9)
+    late = breaker.on_failure(9)
     assert (late.state, late.since, late.pause) == (OPEN, 5, 10)
 
 
@@ -74,7 +74,7 @@ def test_breaker_without_trial_result_is_not_stuck(events: list[str]) -> None:
             continue
         breaker, admitted = breaker.admit(now)
         if admitted:
-            breaker = breaker.succeeded() if event == "ok" else breaker.failed(now)
+            breaker = breaker.on_success() if event == "ok" else breaker.on_failure(now)
     assert breaker.admit(now + LIMITS.longest)[1]
 
 
@@ -105,7 +105,7 @@ class BreakerMachine(RuleBasedStateMachine):
     def answer(self, well: bool) -> None:
         if self.flying:
             self.flying -= 1
-            self.breaker = self.breaker.succeeded() if well else self.breaker.failed(self.now)
+            self.breaker = self.breaker.on_success() if well else self.breaker.on_failure(self.now)
 
     @invariant()
     def sane(self) -> None:
@@ -118,6 +118,6 @@ TestBreakerMachine: Any = BreakerMachine.TestCase
 
 @pytest.mark.parametrize("longest", [1.0, 10.0])
 def test_longest_pause_is_at_least_the_first(longest: float) -> None:
-    breaker = Breaker(limits=Limits(failures=1, pause=10, longest=longest)).failed(0)
+    breaker = Breaker(limits=Limits(failures=1, pause=10, longest=longest)).on_failure(0)
     trial, _ = breaker.admit(10)
-    assert trial.failed(10).pause == 10
+    assert trial.on_failure(10).pause == 10

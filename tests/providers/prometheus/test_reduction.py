@@ -45,9 +45,9 @@ def test_unknown_reduction_is_rejected(kind: str) -> None:
 
 
 def test_reduction_needs_half_of_the_points() -> None:
-    assert Reduction("avg").enough(points(1, NAN, 3), steps=4)
-    assert not Reduction("avg").enough(points(1, NAN), steps=4)
-    assert Reduction("last").enough(points(1), steps=100)
+    assert Reduction("avg").has_enough(points(1, NAN, 3), steps=4)
+    assert not Reduction("avg").has_enough(points(1, NAN), steps=4)
+    assert Reduction("last").has_enough(points(1), steps=100)
 
 
 @given(

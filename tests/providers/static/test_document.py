@@ -6,7 +6,7 @@ import pytest
 from msgspec import Struct
 
 from fairway.providers import document
-from fairway.providers.document import Document, DocumentError, Seconds, parse, read, written
+from fairway.providers.document import Document, DocumentError, Seconds, format_path, parse, read
 
 
 @pytest.mark.parametrize(
@@ -79,8 +79,8 @@ def test_durations_are_parsed_into_seconds(text: str, seconds: float) -> None:
 
 
 def test_path_of_a_field_is_written_with_dots_and_brackets() -> None:
-    assert written(("scores", 0, "query")) == "scores[0].query"
-    assert written(("labels", "example.com/zone")) == "labels[example.com/zone]"
+    assert format_path(("scores", 0, "query")) == "scores[0].query"
+    assert format_path(("labels", "example.com/zone")) == "labels[example.com/zone]"
     assert Document({}, "x").error("no", "a", 1).line == 1
 
 
@@ -102,4 +102,4 @@ def test_path_of_a_field_is_written_with_dots_and_brackets() -> None:
 def test_refusal_finds_the_line_of_a_written_field(field: str, under: tuple[str, ...], said: str) -> None:
     text = b"name: x\nshapes:\n  web:\n    nvidia.com/gpu: 1\nlist:\n- a: 1\n- a: 2\n"
     document = parse(text, place="f")
-    assert str(document.refusal("bad", field=field, under=under)) == said
+    assert str(document.error_at("bad", field=field, under=under)) == said

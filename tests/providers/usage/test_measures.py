@@ -13,14 +13,14 @@ GPU = "nvidia.com/gpu"
 
 def scores(given: dict[str, Any], accounting: Accounting) -> dict[str, int]:
     totals = accounting.totals()
-    taken = {each.score: each.take(totals) for each in measures(UsageOptions.read(given, environment={}))}
+    taken = {each.score: each.measure(totals) for each in measures(UsageOptions.read(given, environment={}))}
     return {score.name: score.scale.score(value) for score, value in taken.items() if value is not None}
 
 
 def raw(given: dict[str, Any], accounting: Accounting) -> dict[str, float]:
     totals = accounting.totals()
     taken = {
-        each.score.name: each.take(totals) for each in measures(UsageOptions.read(given, environment={}))
+        each.score.name: each.measure(totals) for each in measures(UsageOptions.read(given, environment={}))
     }
     return {name: value for name, value in taken.items() if value is not None}
 

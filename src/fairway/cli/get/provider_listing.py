@@ -25,7 +25,7 @@ from fairway.kube import (
 )
 from fairway.kube.resource import Key
 from fairway.providers.freshness import Health, State
-from fairway.providers.report import AddOn, Group, Published, Registry, age, document, group_of, merged
+from fairway.providers.report import AddOn, Group, Published, Registry, document, format_span, group_of, merge
 
 Format = Literal["table", "wide", "yaml", "json"]
 FORMATS: Final[tuple[Format, ...]] = ("table", "wide", "yaml", "json")
@@ -193,7 +193,7 @@ def rows_of(health: Health, *, detailed: bool, now: datetime, absolute: bool) ->
             return ""
         if absolute:
             return format_time(moment)
-        return age(moment, now)
+        return format_span(moment, now)
 
     named: dict[str, object] = {"provider": health.provider, "resource": health.resource}
     if detailed:
@@ -228,7 +228,7 @@ def rows_of(health: Health, *, detailed: bool, now: datetime, absolute: bool) ->
 async def show(client: Client, *, names: Sequence[str], resource: str, cluster: str, output: Format) -> None:
     """Print once, with one paged list of every kind."""
     # All clusters, also for one: its missing scores are those that others have.
-    registry = merged(
+    registry = merge(
         await together(
             (
                 _listed(client, SCORES),

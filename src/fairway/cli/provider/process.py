@@ -218,7 +218,7 @@ def create(
     except OptionsError as error:
         if document is None:
             raise BadInputError(f"provider {target}: {error}") from None
-        raise BadInputError(str(document.refusal(error.message, field=error.field, under=under))) from None
+        raise BadInputError(str(document.error_at(error.message, field=error.field, under=under))) from None
     except Exception as error:  # factories are user code
         raise BadInputError(FACTORY_FAILED.format(target=target, error=describe(error))) from error
 

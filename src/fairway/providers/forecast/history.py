@@ -58,8 +58,8 @@ class History:
         if bucket > self.last:
             self._advance(bucket)
         elif began:
-            self._retreat(bucket)
-        self._admit(values)
+            self._drop_after(bucket)
+        self._add_rows(values)
         for key, value in values.items():
             row = self._rows.get(key)
             if row is None:
@@ -73,7 +73,7 @@ class History:
         """Fill empty buckets with past values and their times. The bucket of ``moment`` is the newest."""
         if self.bucket(moment) > self.last:
             self._advance(self.bucket(moment))
-        self._admit(points)
+        self._add_rows(points)
         for key, values in points.items():
             row = self._rows.get(key)
             if row is None:
@@ -100,18 +100,18 @@ class History:
         self._values[:, -moved:] = np.nan
         self._counts[:] = 0
         self.last = bucket
-        self._forget(key for key, row in self._rows.items() if np.isnan(self._values[row]).all())
+        self._remove_rows(key for key, row in self._rows.items() if np.isnan(self._values[row]).all())
 
-    def _retreat(self, bucket: int) -> None:
+    def _drop_after(self, bucket: int) -> None:
         """Drop buckets after ``bucket``, which were recorded while the clock was ahead."""
         moved = min(self.last - bucket, self.columns)
         self._values = np.roll(self._values, moved, axis=1)
         self._values[:, :moved] = np.nan
         self._counts = np.isfinite(self._values[:, -1]).astype(np.float64)
         self.last = bucket
-        self._forget(key for key, row in self._rows.items() if np.isnan(self._values[row]).all())
+        self._remove_rows(key for key, row in self._rows.items() if np.isnan(self._values[row]).all())
 
-    def _forget(self, keys: Iterable[Key]) -> None:
+    def _remove_rows(self, keys: Iterable[Key]) -> None:
         gone = set(keys)
         if not gone:
             return
@@ -120,7 +120,7 @@ class History:
         self._values, self._counts = self._values[rows], self._counts[rows]
         self._rows = {key: row for row, key in enumerate(left)}
 
-    def _admit(self, keys: Iterable[Key]) -> None:
+    def _add_rows(self, keys: Iterable[Key]) -> None:
         new = [key for key in keys if key not in self._rows][: max(self.most - len(self._rows), 0)]
         if not new:
             return

@@ -36,7 +36,7 @@ class Trend:
     season: Matrix
     at: int
 
-    def ahead(self, buckets: int) -> Vector:
+    def forecast(self, buckets: int) -> Vector:
         phase = (self.at + buckets) % self.season.shape[1]
         return self.level + self.slope * buckets + self.season[:, phase]
 
@@ -105,7 +105,7 @@ def trial(values: Matrix, *, season: int, at: int, ahead: int) -> Trial:
         origin = int(target) - ahead
         trend = fit(values[:, : origin + 1], season=season, at=at - (length - 1 - origin))
         actual = values[:, target]
-        errors += np.abs(trend.ahead(ahead) - actual)
+        errors += np.abs(trend.forecast(ahead) - actual)
         unchanged += np.abs(values[:, origin] - actual)
         size += np.abs(actual)
     count = len(targets)

@@ -153,9 +153,9 @@ class Forecast(FleetProvider):
         first = np.isfinite(values[rows]).any(axis=0).argmax()
         series = model.fill_gaps(values[rows, first:])
         at = history.last - 1
-        # The horizon counts from the middle of the current bucket, ``ahead`` from the last complete one.
+        # The horizon counts from the middle of the current bucket, ``forecast`` from the last complete one.
         ahead = max(round(options.horizon / options.step), 1) + 1
-        values_ahead = model.fit(series, season=options.season, at=at).ahead(ahead)
+        values_ahead = model.fit(series, season=options.season, at=at).forecast(ahead)
         trial = model.trial(series, season=options.season, at=at, ahead=ahead)
         keys = {row: key for key, row in history.keys.items()}
         return {

@@ -20,13 +20,13 @@ TYPICAL: Final = "small"
 """Size that the headroom counts."""
 
 
-def capacity_values(count: int, rooms: Iterable[Headroom], options: HostedOptions) -> dict[str, float]:
+def capacity_values(count: int, headrooms: Iterable[Headroom], options: HostedOptions) -> dict[str, float]:
     """Raw values by score name, except API headroom."""
     values: dict[str, float] = {COUNT: count}
-    rooms = list(rooms)
+    headrooms = list(headrooms)
     left = max(options.limits.maximum - count, 0)
     for profile in options.profiles:
-        fit = min(slots(rooms, profile), left)
+        fit = min(slots(headrooms, profile), left)
         values[profile.score] = fit
         if profile.name == TYPICAL:
             values[HEADROOM] = fit / (fit + count) if fit else 0.0

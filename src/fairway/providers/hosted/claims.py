@@ -101,9 +101,9 @@ class Limits:
 def claims_for(count: int, limits: Limits) -> Mapping[str, str]:
     return {
         HOSTING: "true",
-        FULL: _word(count >= limits.maximum),
-        ABOVE: _word(count >= limits.threshold),
-        ZERO: _word(count == 0),
+        FULL: _format_bool(count >= limits.maximum),
+        ABOVE: _format_bool(count >= limits.threshold),
+        ZERO: _format_bool(count == 0),
         MAXIMUM_COUNT: str(limits.maximum),
     }
 
@@ -121,7 +121,7 @@ def room_claims(rooms: Iterable[Headroom]) -> Mapping[str, str]:
     }
 
 
-def _word(truth: bool) -> str:
+def _format_bool(truth: bool) -> str:
     return "true" if truth else "false"
 
 
@@ -135,7 +135,7 @@ class Claims:
 
     async def write(self, wanted: Mapping[str, str]) -> str:
         """Write what differs. Return the error; empty if there was none."""
-        if self._looked_up and not self._outdated(wanted):
+        if self._looked_up and not self._outdated_claims(wanted):
             return ""
         try:
             if not await self._find_owner():
@@ -143,7 +143,7 @@ class Claims:
         except KubeError as error:
             return NOT_WRITTEN.format(why=error)
         problem = ""
-        for name, value in self._outdated(wanted).items():
+        for name, value in self._outdated_claims(wanted).items():
             metadata: dict[str, Any] = {"name": name, "labels": LABELS}
             if self._owner is not None:
                 metadata["ownerReferences"] = [encode(self._owner)]
@@ -163,7 +163,7 @@ class Claims:
                 problem = NOT_WRITTEN.format(why=error)
         return problem
 
-    def _outdated(self, wanted: Mapping[str, str]) -> dict[str, str]:
+    def _outdated_claims(self, wanted: Mapping[str, str]) -> dict[str, str]:
         return {name: value for name, value in wanted.items() if not self._is_current(name, value)}
 
     def _is_current(self, name: str, value: str) -> bool:

@@ -76,24 +76,24 @@ class Hosts:
         for change in batch.changes:
             match change:
                 case Added(pod):
-                    changed |= self._move(pod, 1)
+                    changed |= self._add_requests(pod, 1)
                 case Updated(old, pod):
                     if old.vector != pod.vector or self._policy.place(old) != self._policy.place(pod):
-                        changed |= self._move(old, -1) | self._move(pod, 1)
+                        changed |= self._add_requests(old, -1) | self._add_requests(pod, 1)
                 case Deleted(pod):
-                    changed |= self._move(pod, -1)
+                    changed |= self._add_requests(pod, -1)
         return changed
 
-    def rooms(self) -> list[Headroom]:
+    def headrooms(self) -> list[Headroom]:
         """Free resources of each node that accepts control planes."""
         nodes = [node for node in self._nodes.values() if node.open]
         if any(node.set_aside for node in self._nodes.values()):
             nodes = [node for node in nodes if node.set_aside]
-        return [self._room(node) for node in nodes]
+        return [self._headroom(node) for node in nodes]
 
     def capacity(self) -> Headroom:
         """Total allocatable resources of the nodes for control planes."""
-        nodes = list(self._workers())
+        nodes = list(self._control_plane_nodes())
         return Headroom(
             cpu=sum(node.allocatable.get(CPU, 0) for node in nodes) / 1000,
             memory=sum(node.allocatable.get(MEMORY, 0) for node in nodes),
@@ -103,14 +103,14 @@ class Hosts:
     def problems(self) -> list[str]:
         return [node.problem for node in self._nodes.values() if node.problem]
 
-    def _workers(self) -> Iterator[HostNode]:
-        for select in (_is_set_aside, _is_worker, _is_any):
+    def _control_plane_nodes(self) -> Iterator[HostNode]:
+        for select in (_is_reserved, _is_worker, _is_any):
             found = [node for node in self._nodes.values() if select(node)]
             if found:
                 yield from (node for node in found if node.open)
                 return
 
-    def _room(self, node: HostNode) -> Headroom:
+    def _headroom(self, node: HostNode) -> Headroom:
         taken = self._taken.get(node.metadata.name, {})
         return Headroom(
             zone=node.zone,
@@ -119,7 +119,7 @@ class Hosts:
             pods=node.allocatable.get(PODS, 0) - taken.get(PODS, 0),
         )
 
-    def _move(self, pod: PodUse, sign: int) -> bool:
+    def _add_requests(self, pod: PodUse, sign: int) -> bool:
         place = self._policy.place(pod)
         if place is None or place == WAITING:
             return False
@@ -135,7 +135,7 @@ class Hosts:
         return True
 
 
-def _is_set_aside(node: HostNode) -> bool:
+def _is_reserved(node: HostNode) -> bool:
     return node.set_aside
 
 

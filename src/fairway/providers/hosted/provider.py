@@ -136,8 +136,8 @@ class HostedClusters(ClusterProvider):
         await wait_until_current(self._client, self._hosted, self._nodes, self._pods)
         await self._answers.ensure(interval=self.interval)
         count = len(self._hosted.store)
-        rooms = self._hosts.rooms()
-        values = capacity_values(count, rooms, self.options)
+        headrooms = self._hosts.headrooms()
+        values = capacity_values(count, headrooms, self.options)
         problems: list[tuple[str, str]] = []
         if bad := [*self._hosts.problems(), *unreadable_objects(self._hosted, self._nodes, self._pods)]:
             problems.append((UNREADABLE, "; ".join(bad[:NAMED_PROBLEMS])))
@@ -145,7 +145,7 @@ class HostedClusters(ClusterProvider):
             values[API_HEADROOM] = await self._api_headroom(count)
         except ProviderError as error:
             problems.append((RATE_UNKNOWN, RATE_FAILED.format(why=error)))
-        if self.options.claims and (problem := await self._write_claims(count, rooms)):
+        if self.options.claims and (problem := await self._write_claims(count, headrooms)):
             problems.append((CLAIMS_NOT_WRITTEN, problem))
         return Reading(
             values=values,
@@ -165,13 +165,13 @@ class HostedClusters(ClusterProvider):
             each = total / count
         return api_headroom(count, self._hosts.capacity(), self.options, rate=each)
 
-    async def _write_claims(self, count: int, rooms: Sequence[Headroom]) -> str:
+    async def _write_claims(self, count: int, headrooms: Sequence[Headroom]) -> str:
         try:
             await self._watch(self._known_claims, missing=ProviderError(NOT_SERVED))
             await wait_until_current(self._client, self._known_claims)
         except ProviderError as error:
             return str(error)
-        return await self._claims.write({**claims_for(count, self.options.limits), **room_claims(rooms)})
+        return await self._claims.write({**claims_for(count, self.options.limits), **room_claims(headrooms)})
 
     async def _watch(self, informer: Informer[Any], *, missing: ProviderError) -> None:
         """Start to watch a kind once the cluster serves it."""

@@ -37,7 +37,7 @@ class Breaker:
     """Current pause."""
 
     def admit(self, now: float) -> "tuple[Breaker, bool]":
-        """Return whether a request may be sent; ``succeeded`` or ``failed`` must follow."""
+        """Return whether a request may be sent; ``on_success`` or ``on_failure`` must follow."""
         if self.state == CLOSED:
             return self, True
         # A trial without a result, because its task was cancelled, must not block forever.
@@ -45,10 +45,10 @@ class Breaker:
             return replace(self, state=HALF_OPEN, since=now), True
         return self, False
 
-    def succeeded(self) -> "Breaker":
+    def on_success(self) -> "Breaker":
         return Breaker(limits=self.limits)
 
-    def failed(self, now: float) -> "Breaker":
+    def on_failure(self, now: float) -> "Breaker":
         failures = self.failures + 1
         if self.state == CLOSED and failures < self.limits.failures:
             return replace(self, failures=failures)

@@ -136,13 +136,13 @@ def _score(given: Mapping[str, Any]) -> float:
         raise ValueError(NOT_THERE)
     score = given["score"]
     if not isinstance(score, int | float) or isinstance(score, bool):
-        raise ValueError(NOT_A_NUMBER.format(given=_shown(score)))
+        raise ValueError(NOT_A_NUMBER.format(given=_format_value(score)))
     try:
         number = float(score)
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        raise ValueError(NOT_FINITE.format(given=_shown(score)))
+        raise ValueError(NOT_FINITE.format(given=_format_value(score)))
     return number
 
 
@@ -157,7 +157,7 @@ def _kind(given: Any) -> str:
     return _KINDS.get(type(given), "a number")
 
 
-def _shown(given: Any) -> str:
+def _format_value(given: Any) -> str:
     if isinstance(given, str | int | float) and not isinstance(given, bool):
         return repr(given)[:40]
     return _kind(given)

@@ -125,13 +125,13 @@ class HttpScorer(FleetProvider):
                 _check_cluster(results, label=known.label, wanted=names_by_cluster.get(name, name))
             )
 
-        async def trial() -> tuple[str, Mapping[str, Data], Mapping[str, Outcome]]:
+        async def try_one() -> tuple[str, Mapping[str, Data], Mapping[str, Outcome]]:
             """Send a single request, so that a failing server does not get many."""
             path, data = await self._prepare(known)
             first = next(iter(data.items()), None)
             return path, data, {first[0]: await score(first[0], path, first[1])} if first else {}
 
-        async def one(name: str) -> Outcome:
+        async def score_one(name: str) -> Outcome:
             if name not in data:
                 return ProviderError(NO_SERIES, reason=NO_DATA)
             async with slots:
@@ -143,11 +143,11 @@ class HttpScorer(FleetProvider):
 
         tried: Mapping[str, Outcome] = {}
         if self.breaker.admit(self._clock.monotonic())[0].state == HALF_OPEN:
-            path, data, tried = await self._with_breaker(trial)
+            path, data, tried = await self._with_breaker(try_one)
         else:
             path, data = await self._with_breaker(lambda: self._prepare(known), proof=False)
         names = [name for name in clusters if name not in tried]
-        readings = dict(zip(names, await asyncio.gather(*map(one, names)), strict=True))
+        readings = dict(zip(names, await asyncio.gather(*map(score_one, names)), strict=True))
         if errors and len(errors) == len(data):
             raise errors[0]
         return {**tried, **readings}
@@ -210,11 +210,11 @@ class HttpScorer(FleetProvider):
             self.breaker = before
             raise
         except ProviderError as error:
-            self.breaker = self.breaker.failed(self._clock.monotonic())
+            self.breaker = self.breaker.on_failure(self._clock.monotonic())
             self._last_error = str(error)
             raise
         if proof:
-            self.breaker = self.breaker.succeeded()
+            self.breaker = self.breaker.on_success()
         return answer
 
     def _reading(self, results: Sequence[Result], *, hint: str = "") -> Outcome:

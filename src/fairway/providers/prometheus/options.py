@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct, field
 
-from fairway.providers.declared import ScoreEntry, declared
+from fairway.providers.declared import ScoreEntry, convert_scores
 from fairway.providers.document import Document, Seconds
 from fairway.providers.endpoint import Endpoint
 from fairway.providers.endpoint_entry import RemoteEntry
@@ -112,7 +112,7 @@ def options_of(document: Document, *, folder: Path) -> PrometheusOptions:
     """Raises DocumentError."""
     entry = document.convert(PrometheusEntry)
     name, resource = entry.names(document, default=NAME)
-    scores = declared(entry.scores, document, "scores")
+    scores = convert_scores(entry.scores, document, "scores")
     queries = tuple(_query(each, entry, document, "scores", index) for index, each in enumerate(entry.scores))
     entry.cluster.check(document, "cluster")
     if entry.concurrency < 1:

@@ -74,7 +74,7 @@ class Prometheus(FleetProvider):
         answers = await asyncio.gather(*(run(each) for each in self._options.queries))
         failures = [each for each in answers if isinstance(each, ProviderError)]
         if len(failures) == len(answers):
-            raise self._all_failed(answers)
+            raise self._combine_errors(answers)
         return {name: self._reading(name, answers) for name in clusters}
 
     async def history(
@@ -93,7 +93,7 @@ class Prometheus(FleetProvider):
                     found[name, query.score] = finite
         return found
 
-    def _all_failed(self, answers: list[Any]) -> ProviderError:
+    def _combine_errors(self, answers: list[Any]) -> ProviderError:
         """Combine the errors; scores with the same error share one text."""
         texts: dict[str, list[str]] = {}
         for query, error in zip(self._options.queries, answers, strict=True):
@@ -204,7 +204,7 @@ class Prometheus(FleetProvider):
             if age > most:
                 return _Rejection(STALE, TOO_OLD.format(age=age, most=most))
             steps = math.floor(wanted.window / wanted.step) + 1
-            if not wanted.reduction.enough(series.points, steps=steps):
+            if not wanted.reduction.has_enough(series.points, steps=steps):
                 count = sum(math.isfinite(value) for _, value in series.points)
                 return _Rejection(SPARSE, TOO_SPARSE.format(count=count, steps=steps))
             value = wanted.reduction.reduce(series.points)

@@ -45,7 +45,7 @@ class Reduction:
             return values[0]
         return _percentile(values, self.percent)
 
-    def enough(self, points: Sequence[Point], *, steps: int) -> bool:
+    def has_enough(self, points: Sequence[Point], *, steps: int) -> bool:
         """Whether a window of ``steps`` steps has enough values."""
         if self.kind == "last":
             return True

@@ -100,7 +100,7 @@ class Declaration:
                 yield group.values
         yield self.defaults
 
-    def named(self) -> frozenset[str]:
+    def cluster_names(self) -> frozenset[str]:
         """Clusters that are declared by name."""
         return frozenset(self.clusters).union(*(entry.names for entry in self.schedule))
 
@@ -124,12 +124,13 @@ def declaration_of(document: Document, *, scores: Collection[str]) -> Declaratio
         ),
         defaults=_values(entry.defaults, scores, document, "defaults") if entry.defaults else {},
         schedule=tuple(
-            _scheduled(each, scores, document, "schedule", index) for index, each in enumerate(entry.schedule)
+            _parse_schedule(each, scores, document, "schedule", index)
+            for index, each in enumerate(entry.schedule)
         ),
     )
 
 
-def _scheduled(
+def _parse_schedule(
     entry: ScheduleEntry, scores: Collection[str], document: Document, *path: str | int
 ) -> Scheduled:
     try:

@@ -19,7 +19,7 @@ from msgspec import field
 from fairway.api.cluster import ManagedCluster
 from fairway.kube.clock import SYSTEM_CLOCK, Clock
 from fairway.providers.catalogue import Context, OptionsError
-from fairway.providers.declared import ProviderEntry, ScoreEntry, declared
+from fairway.providers.declared import ProviderEntry, ScoreEntry, convert_scores
 from fairway.providers.document import INVALID, Document, DocumentError, Seconds, read
 from fairway.providers.provider import FleetProvider, Reading, Scale, Score, Wake
 from fairway.providers.scales import Direct, Inverted, Spread
@@ -101,7 +101,7 @@ class Static(FleetProvider):
 
     async def read(self, clusters: Mapping[str, ManagedCluster], /) -> Mapping[str, Reading]:
         await self._refresh()
-        self._log_unknown(self._declaration.named().difference(clusters))
+        self._log_unknown(self._declaration.cluster_names().difference(clusters))
         now = self._clock.wall()
         readings = {}
         for name, cluster in clusters.items():
@@ -164,7 +164,7 @@ def _create(options: dict[str, Any], context: Context) -> Static:
     document = Document(options, context.name)
     entry = document.convert(StaticEntry)
     name, resource = entry.names(document, default=NAME)
-    scores = declared(entry.scores, document, "scores")
+    scores = convert_scores(entry.scores, document, "scores")
     if entry.check_every < SHORTEST_CHECK:
         raise document.error(TOO_OFTEN, "checkEvery")
     values = Document(inline, context.name)

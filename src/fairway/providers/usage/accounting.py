@@ -35,7 +35,7 @@ class Shape:
         """Number of pods that fit on a node with these free resources."""
         return max(min(free.get(name, 0) // amount for name, amount in self.vector), 0)
 
-    def admitted(self, repelled: frozenset[str]) -> bool:
+    def accepts(self, repelled: frozenset[str]) -> bool:
         return not repelled or repelled <= {name for name, _ in self.vector}
 
 
@@ -91,7 +91,7 @@ class Accounting:
     floor: bool = True
     _pods: dict[Key, PodUse] = field(default_factory=dict)
     _accounts: dict[str, _Account] = field(default_factory=dict)
-    _unsettled: set[str] = field(default_factory=set)
+    _changed: set[str] = field(default_factory=set)
     _free: Counter[str] = field(default_factory=Counter)
     _whole: Counter[str] = field(default_factory=Counter)
     _kinds: Counter[str] = field(default_factory=Counter)
@@ -114,8 +114,8 @@ class Accounting:
         old = self._pods.get(key)
         self._pods[key] = pod
         if pod.problem or self._bad:
-            self._note(key, pod.problem)
-        return self._move(old, pod)
+            self._set_problem(key, pod.problem)
+        return self._move_pod(old, pod)
 
     def remove_pod(self, pod: PodUse) -> bool:
         """Ignores a pod whose name is used by a newer one."""
@@ -125,18 +125,18 @@ class Accounting:
             return False
         del self._pods[key]
         self._bad.pop(key, None)
-        return self._move(old, None)
+        return self._move_pod(old, None)
 
     def update_node(self, room: NodeRoom) -> bool:
         name = room.metadata.name
         account = self._account(name)
         old = account.room
         account.room, account.repelled = room, self.policy.repelled(room)
-        self._note(("", name), room.problem)
-        if old is not None and _counts_alike(old, room):
+        self._set_problem(("", name), room.problem)
+        if old is not None and _is_unchanged(old, room):
             return False
         self._count_kinds(old, room)
-        self._unsettled.add(name)
+        self._changed.add(name)
         return True
 
     def remove_node(self, room: NodeRoom) -> bool:
@@ -148,7 +148,7 @@ class Accounting:
         self._count_kinds(account.room, None)
         account.room = account.repelled = None
         self._bad.pop(("", name), None)
-        self._unsettled.add(name)
+        self._changed.add(name)
         return True
 
     def update_usage(self, by_node: Mapping[str, Amounts]) -> bool:
@@ -158,20 +158,20 @@ class Accounting:
             account = self._account(name)
             if account.used != amounts:
                 account.used = amounts
-                self._unsettled.add(name)
+                self._changed.add(name)
                 changed = True
         for name, account in self._accounts.items():
             if account.used is not None and name not in by_node:
                 account.used = None
-                self._unsettled.add(name)
+                self._changed.add(name)
                 changed = True
         return changed
 
     def totals(self) -> Totals:
         """Evaluate the nodes that changed since the last call."""
-        for name in self._unsettled:
-            self._settle(self._accounts[name])
-        self._unsettled.clear()
+        for name in self._changed:
+            self._evaluate(self._accounts[name])
+        self._changed.clear()
         largest = self._largest()
         for resource in self._free.keys() - largest.keys():
             del self._free[resource]
@@ -193,18 +193,18 @@ class Accounting:
             account = self._accounts[name] = _Account(name)
         return account
 
-    def _move(self, old: PodUse | None, new: PodUse | None) -> bool:
-        left = self.policy.place(old) if old is not None else None
-        came = self.policy.place(new) if new is not None else None
-        if old is not None and new is not None and left == came and old.vector == new.vector:
+    def _move_pod(self, old: PodUse | None, new: PodUse | None) -> bool:
+        source = self.policy.place(old) if old is not None else None
+        target = self.policy.place(new) if new is not None else None
+        if old is not None and new is not None and source == target and old.vector == new.vector:
             return False
-        if old is not None and left is not None:
-            self._take(left, old.vector, -1)
-        if new is not None and came is not None:
-            self._take(came, new.vector, 1)
-        return left is not None or came is not None
+        if old is not None and source is not None:
+            self._add_requests(source, old.vector, -1)
+        if new is not None and target is not None:
+            self._add_requests(target, new.vector, 1)
+        return source is not None or target is not None
 
-    def _take(self, place: str, vector: Vector, sign: int) -> None:
+    def _add_requests(self, place: str, vector: Vector, sign: int) -> None:
         taken = self._account(place).taken
         for name, amount in vector:
             now = taken.get(name, 0) + sign * amount
@@ -212,7 +212,7 @@ class Accounting:
                 taken[name] = now
             else:
                 taken.pop(name, None)
-        self._unsettled.add(place)
+        self._changed.add(place)
 
     def _count_kinds(self, old: NodeRoom | None, new: NodeRoom | None) -> None:
         if old is not None:
@@ -220,8 +220,8 @@ class Accounting:
         if new is not None:
             self._kinds.update(new.kinds)
 
-    def _settle(self, account: _Account) -> None:
-        free, slots = self._room_of(account)
+    def _evaluate(self, account: _Account) -> None:
+        free, slots = self._free_and_slots(account)
         before = account.credited
         for resource in before.keys() | free.keys():
             amount = free.get(resource)
@@ -237,31 +237,31 @@ class Accounting:
         if account.idle:
             del self._accounts[account.name]
 
-    def _room_of(self, account: _Account) -> tuple[dict[str, int], tuple[int, ...]]:
+    def _free_and_slots(self, account: _Account) -> tuple[dict[str, int], tuple[int, ...]]:
         room, repelled = account.room, account.repelled
         if room is None or repelled is None:
             return {}, (0,) * len(self.shapes)
-        free = self._left(account, room)
-        slots = tuple(shape.fit(free) if shape.admitted(repelled) else 0 for shape in self.shapes)
+        free = self._free_resources(account, room)
+        slots = tuple(shape.fit(free) if shape.accepts(repelled) else 0 for shape in self.shapes)
         if repelled:
             free = {name: amount for name, amount in free.items() if repelled <= {name}}
         return free, slots
 
-    def _left(self, account: _Account, room: NodeRoom) -> dict[str, int]:
+    def _free_resources(self, account: _Account, room: NodeRoom) -> dict[str, int]:
         taken, used = account.taken, account.used
         if used is None or self.basis == "requests":
-            left = {name: amount - taken.get(name, 0) for name, amount in room.allocatable.items()}
+            source = {name: amount - taken.get(name, 0) for name, amount in room.allocatable.items()}
         elif self.basis == "usage":
-            left = {
+            source = {
                 name: amount - (used[name] if name in used else taken.get(name, 0))
                 for name, amount in room.allocatable.items()
             }
         else:
-            left = {
+            source = {
                 name: amount - max(taken.get(name, 0), used.get(name, 0))
                 for name, amount in room.allocatable.items()
             }
-        return {name: max(amount, 0) for name, amount in left.items()} if self.floor else left
+        return {name: max(amount, 0) for name, amount in source.items()} if self.floor else source
 
     def _largest(self) -> dict[str, int]:
         largest = {}
@@ -273,7 +273,7 @@ class Accounting:
                     if resource in each.credited
                 }
                 heapify(heap)
-            while heap and self._credit(heap[0][1], resource) != -heap[0][0]:
+            while heap and self._credited(heap[0][1], resource) != -heap[0][0]:
                 heappop(heap)
             if heap:
                 largest[resource] = -heap[0][0]
@@ -281,18 +281,18 @@ class Accounting:
                 del self._ranks[resource]
         return largest
 
-    def _credit(self, name: str, resource: str) -> int | None:
+    def _credited(self, name: str, resource: str) -> int | None:
         account = self._accounts.get(name)
         return None if account is None else account.credited.get(resource)
 
-    def _note(self, key: Key, problem: str) -> None:
+    def _set_problem(self, key: Key, problem: str) -> None:
         if problem:
             self._bad[key] = problem
         else:
             self._bad.pop(key, None)
 
 
-def _counts_alike(old: NodeRoom, new: NodeRoom) -> bool:
+def _is_unchanged(old: NodeRoom, new: NodeRoom) -> bool:
     return (
         old.allocatable == new.allocatable
         and old.kinds == new.kinds

@@ -49,19 +49,19 @@ _MOST_PENDING: Final = 10_000.0
 _BUGGY_MEMORY: Final = 2.0**20 / GIB
 """OCM's add-on interprets bytes as MiB: one mebibyte scores 100."""
 
-Take = Callable[[Totals], float | None]
+Measurement = Callable[[Totals], float | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
     score: Score
-    take: Take
+    measure: Measurement
     """Raw value in the score's unit; None if the cluster has no such resource."""
 
 
 def measures(options: UsageOptions) -> tuple[Measure, ...]:
     """Raises OptionsError for unknown scores and limits."""
-    found = tuple(_upstream(options) if options.parity != "none" else _ours(options))
+    found = tuple(_upstream_measures(options) if options.parity != "none" else _default_measures(options))
     names = [each.score.name for each in found]
     for index, name in enumerate(options.scores):
         if name not in names:
@@ -79,7 +79,7 @@ def _unknown(words: str, given: str, known: list[str], at: str) -> OptionsError:
     return OptionsError(words.format(given=given, hint=hint, known=", ".join(known)), field=at)
 
 
-def _ours(options: UsageOptions) -> Iterator[Measure]:
+def _default_measures(options: UsageOptions) -> Iterator[Measure]:
     yield from _amounts(options)
     yield from _pods(options)
     yield from _fitting(options)
@@ -105,11 +105,11 @@ def _amounts(options: UsageOptions) -> Iterator[Measure]:
                     unit=unit_of(resource),
                     meaning=f"Free {resource} on all nodes.",
                 ),
-                take=_free(options, resource),
+                measure=_free(options, resource),
             )
     for key, resource in options.resources.items():
         linear = _LINEAR.get(resource, _LINEAR_DEVICES)
-        for scope, spread, most, take in (
+        for scope, spread, most, measure in (
             ("Node", scales.node, _NODE.get(resource, _NODE_OTHER), _largest(resource)),
             ("Cluster", scales.cluster, _CLUSTER.get(resource, _CLUSTER_OTHER), _free(options, resource)),
         ):
@@ -124,7 +124,7 @@ def _amounts(options: UsageOptions) -> Iterator[Measure]:
                     unit=unit_of(resource),
                     meaning=f"Free {resource} on {where}.",
                 ),
-                take=take,
+                measure=measure,
             )
 
 
@@ -136,7 +136,7 @@ def _pods(options: UsageOptions) -> Iterator[Measure]:
             unit="pods",
             meaning="Number of pods that the nodes can still run.",
         ),
-        take=_free(options, PODS),
+        measure=_free(options, PODS),
     )
     yield Measure(
         score=Score(
@@ -145,7 +145,7 @@ def _pods(options: UsageOptions) -> Iterator[Measure]:
             unit="pods",
             meaning="Pending pods: 100 if there are none, less with each.",
         ),
-        take=lambda totals: float(totals.waiting),
+        measure=lambda totals: float(totals.waiting),
     )
 
 
@@ -159,7 +159,7 @@ def _fitting(options: UsageOptions) -> Iterator[Measure]:
                 unit="pods",
                 meaning=f"Number of pods of shape {shape.name} that fit on the nodes.",
             ),
-            take=_slots(shape.name),
+            measure=_slots(shape.name),
         )
 
 
@@ -172,19 +172,19 @@ def _ratios() -> Iterator[Measure]:
                 unit="%",
                 meaning=f"Free {resource} as a percentage of allocatable.",
             ),
-            take=_ratio(resource),
+            measure=_ratio(resource),
         )
 
 
-def _ratio(resource: str) -> Take:
-    def take(totals: Totals) -> float | None:
+def _ratio(resource: str) -> Measurement:
+    def measure(totals: Totals) -> float | None:
         whole = totals.whole.get(resource, 0)
         return 100 * max(totals.free.get(resource, 0), 0) / whole if whole > 0 else 0.0
 
-    return take
+    return measure
 
 
-def _upstream(options: UsageOptions) -> Iterator[Measure]:
+def _upstream_measures(options: UsageOptions) -> Iterator[Measure]:
     for key, resource in RESOURCES.items():
         limit = _LINEAR.get(resource, _LINEAR_DEVICES)
         if resource == MEMORY and options.parity == "upstream":
@@ -197,7 +197,7 @@ def _upstream(options: UsageOptions) -> Iterator[Measure]:
                     unit=unit_of(resource),
                     meaning=f"Free {resource}, as OCM's add-on computes it.",
                 ),
-                take=_as_upstream(resource, of_node=scope == "Node"),
+                measure=_as_upstream(resource, of_node=scope == "Node"),
             )
 
 
@@ -230,9 +230,9 @@ def _scale(options: UsageOptions, spread: Spread, name: str, key: str, most: flo
     return Logarithmic(least, most, floor=options.floor)
 
 
-def _free(options: UsageOptions, resource: str) -> Take:
-    def take(totals: Totals) -> float | None:
-        if not _has(totals, resource):
+def _free(options: UsageOptions, resource: str) -> Measurement:
+    def measure(totals: Totals) -> float | None:
+        if not _has_value(totals, resource):
             return None
         free = totals.free.get(resource, 0)
         if options.count_pending:
@@ -240,29 +240,29 @@ def _free(options: UsageOptions, resource: str) -> Take:
             free = max(free - waiting, 0)
         return in_units(resource, free)
 
-    return take
+    return measure
 
 
-def _largest(resource: str) -> Take:
-    def take(totals: Totals) -> float | None:
-        return in_units(resource, totals.largest.get(resource, 0)) if _has(totals, resource) else None
+def _largest(resource: str) -> Measurement:
+    def measure(totals: Totals) -> float | None:
+        return in_units(resource, totals.largest.get(resource, 0)) if _has_value(totals, resource) else None
 
-    return take
+    return measure
 
 
-def _slots(shape: str) -> Take:
+def _slots(shape: str) -> Measurement:
     return lambda totals: float(totals.slots[shape])
 
 
-def _as_upstream(resource: str, *, of_node: bool) -> Take:
-    def take(totals: Totals) -> float | None:
+def _as_upstream(resource: str, *, of_node: bool) -> Measurement:
+    def measure(totals: Totals) -> float | None:
         if of_node:
             return in_units(resource, max(totals.largest.get(resource, 0), 0))
         return in_units(resource, totals.free.get(resource, 0))
 
-    return take
+    return measure
 
 
-def _has(totals: Totals, resource: str) -> bool:
+def _has_value(totals: Totals, resource: str) -> bool:
     """Whether to publish a value. CPU, memory and pods always count, devices only where they exist."""
     return resource in (CPU, MEMORY, PODS) or resource in totals.known

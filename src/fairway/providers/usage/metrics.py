@@ -68,7 +68,7 @@ class Meter:
             self._set_absent(FORBIDDEN, error)
             return {}
         except KubeError as error:
-            return self._failed(error)
+            return self._on_failure(error)
         self._answered, self.problem = self._clock(), ""
         self._logged.clear()
         return {each.metadata.name: usage for each in listing.items if (usage := self._usage(each))}
@@ -77,7 +77,7 @@ class Meter:
         self._answered, self.problem = None, ""
         self._log_once(logging.INFO if words == ABSENT else logging.WARNING, words, *arguments)
 
-    def _failed(self, error: KubeError) -> dict[str, Amounts] | None:
+    def _on_failure(self, error: KubeError) -> dict[str, Amounts] | None:
         self._log_once(logging.WARNING, FAILED, error)
         if self._answered is None:
             self.problem = NEVER.format(error=error)

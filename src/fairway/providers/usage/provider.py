@@ -104,7 +104,7 @@ class ResourceUsage(ClusterProvider):
         totals = self.accounting.totals()
         values = {}
         for each in self._measures:
-            value = each.take(totals)
+            value = each.measure(totals)
             if value is not None:
                 values[each.score.name] = value
         problem, reason = self._problem()

@@ -53,7 +53,7 @@ def usage_scores(*, cpu: float, memory: float, gpus: int | None) -> dict[str, in
         pending={},
         waiting=0,
     )
-    values = {each.score.name: (each.score.scale, each.take(totals)) for each in _MEASURES}
+    values = {each.score.name: (each.score.scale, each.measure(totals)) for each in _MEASURES}
     return {name: scale.score(value) for name, (scale, value) in values.items() if value is not None}
 
 
