@@ -20,14 +20,14 @@ from fairway.klusterlet.local_launch import (
     launch_of,
 )
 from fairway.klusterlet.local_options import (
-    A_VALUE,
     AS_VARIABLE,
+    BAD_ADDRESS,
     NO_OPTION,
     NO_VALUE,
-    NOT_HERE,
+    NOT_MOUNTED,
     NOT_RUN,
     NUL,
-    OUTSIDE,
+    UNEXPECTED_VALUE,
     VARIABLES,
     NotLaunchable,
 )
@@ -262,8 +262,8 @@ def test_service_account_of_launch() -> None:
         ),
         ({"command": ["fairway", "agent", "--help"]}, NOT_RUN.format(verb="--help")),
         ({"command": ["fairway", "agent"]}, NOT_RUN.format(verb="")),
-        ({"args": ["--adopt=yes"]}, A_VALUE.format(name="--adopt")),
-        ({"args": ["--managed-cluster-scores=no"]}, A_VALUE.format(name="--managed-cluster-scores")),
+        ({"args": ["--adopt=yes"]}, UNEXPECTED_VALUE.format(name="--adopt")),
+        ({"args": ["--managed-cluster-scores=no"]}, UNEXPECTED_VALUE.format(name="--managed-cluster-scores")),
         ({"args": ["--interval"]}, NO_VALUE.format(name="--interval")),
         ({"args": ["--interval=\0"]}, NUL.format(what="an argument")),
         ({"env": [{"name": "SCORES", "value": "\0"}]}, NUL.format(what="variable SCORES")),
@@ -273,11 +273,11 @@ def test_service_account_of_launch() -> None:
         ),
         (
             {"args": ["--metrics-address=192.0.2.1:8080"]},
-            NOT_HERE.format(name="--metrics-address", value="192.0.2.1:8080"),
+            BAD_ADDRESS.format(name="--metrics-address", value="192.0.2.1:8080"),
         ),
         (
             {"args": ["--metrics-address", "evil.example:80"]},
-            NOT_HERE.format(name="--metrics-address", value="evil.example:80"),
+            BAD_ADDRESS.format(name="--metrics-address", value="evil.example:80"),
         ),
         (
             {
@@ -357,7 +357,7 @@ def test_unknown_options_are_rejected(option: str) -> None:
 def test_files_outside_volumes_are_rejected(path: str) -> None:
     for args in ([f"--hub-kubeconfig={path}"], ["--hub-kubeconfig", path]):
         with pytest.raises(
-            NotLaunchable, match=OUTSIDE.partition("{value")[0].format(name="--hub-kubeconfig")
+            NotLaunchable, match=NOT_MOUNTED.partition("{value")[0].format(name="--hub-kubeconfig")
         ):
             launched(args=args, **HUB)
 

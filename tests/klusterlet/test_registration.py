@@ -10,15 +10,15 @@ import pytest
 from fairway.api.cluster import CONDITION_ACCEPTED, ManagedCluster
 from fairway.api.meta import find_condition
 from fairway.controllers.acceptance.conditions import ENDING_MESSAGE
-from fairway.klusterlet.enrolment import HAS_FAILED, WAS_DENIED
+from fairway.klusterlet.enrolment import REQUEST_DENIED, SIGNING_FAILED
 from fairway.klusterlet.errors import Refused
 from fairway.klusterlet.kinds import NAMESPACES
 from fairway.klusterlet.names import CLUSTER_LABEL
 from fairway.klusterlet.registration import (
     BEING_REMOVED,
-    NOT_LET_IN,
-    NOT_YET,
-    WAITS,
+    NOT_ACCEPTED,
+    NOT_ACCEPTED_YET,
+    UNACCEPTED,
     ClusterRegistration,
     register,
     wait_for_acceptance,
@@ -133,7 +133,7 @@ async def test_deleted_request_is_created_again(fleet: Fleet, tmp_path: Path) ->
             assert [each.metadata.name for each in await requests_of(admin, name)] != [first]
 
 
-@pytest.mark.parametrize(("kind", "text"), [("Denied", WAS_DENIED), ("Failed", HAS_FAILED)])
+@pytest.mark.parametrize(("kind", "text"), [("Denied", REQUEST_DENIED), ("Failed", SIGNING_FAILED)])
 async def test_denied_request_ends_registration(fleet: Fleet, tmp_path: Path, kind: str, text: str) -> None:
     name = fresh()
     async with Client(await fleet.bootstrap()) as bootstrap, Client.from_kubeconfig(fleet.hub) as admin:
@@ -159,7 +159,7 @@ async def test_rejection_of_cluster_is_reported(fleet: Fleet, tmp_path: Path) ->
         found = await until(admin, MANAGED_CLUSTERS, name, lambda each: why_of(each) != "")
         with State.locked(tmp_path / name, cluster=name) as state, pytest.raises(Refused) as refused:
             await JoiningCluster(bootstrap, state).task
-        assert str(refused.value) == NOT_LET_IN.format(name=name, why=why_of(found))
+        assert str(refused.value) == NOT_ACCEPTED.format(name=name, why=why_of(found))
         assert await requests_of(admin, name) == []
 
 
@@ -171,7 +171,7 @@ async def test_acceptance_after_denial_ends_waiting(fleet: Fleet, tmp_path: Path
         await admin.create(MANAGED_CLUSTERS, {"metadata": {"name": name}})
         waiting = asyncio.create_task(wait_for_acceptance(bootstrap, name, notify=lines.put_nowait))
         async with asyncio.timeout(DEADLINE):
-            assert await lines.get() == WAITS.format(name=name)
+            assert await lines.get() == UNACCEPTED.format(name=name)
             accepted = {"spec": {"hubAcceptsClient": True}}
             await admin.patch(MANAGED_CLUSTERS, name, accepted, kind=Patch.MERGE)
             with pytest.raises(Refused, match="may have another owner"):
@@ -189,10 +189,10 @@ async def test_terminating_namespace_is_waited_for(fleet: Fleet) -> None:
         await admin.create(MANAGED_CLUSTERS, {"metadata": {"name": name}})
         waiting = asyncio.create_task(wait_for_acceptance(bootstrap, name, notify=lines.put_nowait))
         async with asyncio.timeout(DEADLINE):
-            assert await lines.get() == WAITS.format(name=name)
+            assert await lines.get() == UNACCEPTED.format(name=name)
             accepted = {"spec": {"hubAcceptsClient": True}}
             await admin.patch(MANAGED_CLUSTERS, name, accepted, kind=Patch.MERGE)
-            before, after = NOT_YET.format(name=name, why="|").split("|")
+            before, after = NOT_ACCEPTED_YET.format(name=name, why="|").split("|")
             # The controller may try to use the namespace before it hears of its end.
             while not (told := await lines.get()).startswith(f"{before}{ENDING_MESSAGE.format(name=name)}"):
                 assert told.startswith(before)

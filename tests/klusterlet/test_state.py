@@ -12,12 +12,12 @@ from fairway.klusterlet.enrolment import SubmittedRequest
 from fairway.klusterlet.errors import StateError
 from fairway.klusterlet.state import (
     BROKEN,
+    FOREIGN_OWNER,
     IN_USE,
     NOT_A_FOLDER,
-    NOT_OURS,
-    OPEN_TO_ALL,
     OTHER_CLUSTER,
     OTHER_HUB,
+    WRITABLE_BY_ALL,
     State,
     kubeconfig_for,
 )
@@ -100,7 +100,7 @@ def test_world_writable_state_folder_is_rejected(tmp_path: Path) -> None:
     folder.chmod(0o777)
     with pytest.raises(StateError) as refused, State.locked(folder, cluster="c1"):
         pass
-    assert str(refused.value) == OPEN_TO_ALL.format(path=folder)
+    assert str(refused.value) == WRITABLE_BY_ALL.format(path=folder)
     assert list(folder.iterdir()) == []
 
 
@@ -120,7 +120,7 @@ def test_state_folder_of_another_user_is_rejected(
         patched.setattr(Path, "stat", theirs)
         with pytest.raises(StateError) as refused, State.locked(folder, cluster="c1"):
             pass
-    assert str(refused.value) == NOT_OURS.format(path=folder / part, owner=4711)
+    assert str(refused.value) == FOREIGN_OWNER.format(path=folder / part, owner=4711)
 
 
 def test_permissions_of_state_folder_are_tightened(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def test_error_without_status_shows_its_text() -> None:
     assert isinstance(found, ServerError)
     assert found.message.startswith("<html> <h1>Bad [31mGateway</h1>x")
     assert len(found.message) == errors.LONGEST_TEXT
-    assert error_of(code=500, body=b"").message == errors.NO_WORDS
+    assert error_of(code=500, body=b"").message == errors.NO_MESSAGE
     assert error_of(code=500, body=b'{"kind":"Pod"}').message == '{"kind":"Pod"}'
     assert error_of(code=302, body=b"over there").message == errors.REDIRECTED
 

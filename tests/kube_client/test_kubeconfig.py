@@ -346,13 +346,13 @@ class TestRefusals:
             (
                 {"users": user(token="secret", username="jane")},
                 "users[main].user",
-                kubeconfig.TWO_WAYS,
+                kubeconfig.TOKEN_AND_USER,
                 kubeconfig.ONE_WAY,
             ),
             (
                 {"users": user(**{"client-key": "secret"})},
                 "users[main].user",
-                kubeconfig.HALF_A_PAIR,
+                kubeconfig.INCOMPLETE_PAIR,
                 kubeconfig.GIVE_BOTH,
             ),
             (

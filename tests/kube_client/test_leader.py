@@ -15,8 +15,8 @@ from fairway.kube.connection import Connection
 from fairway.kube.errors import AlreadyExists, Conflict, NotFound, TransportError
 from fairway.kube.fence import NOT_LEADING, NOT_RENEWED, Fence, LeaderError, Lost, Unconfirmed
 from fairway.kube.leader import (
+    CONTENDED,
     DELETED,
-    DISTURBED,
     FAILED,
     LEADER_ELECTION,
     STOPPED,
@@ -728,7 +728,7 @@ class TestGuard:
             return request()
 
         replica.wire.faults = [disturb, no_fault] * 3
-        with pytest.raises(Unconfirmed, match=DISTURBED):
+        with pytest.raises(Unconfirmed, match=CONTENDED):
             await replica.elector.check()
         await replica.end()
 

@@ -78,7 +78,7 @@ def save(folder: Path, target: Path, *, force: bool) -> Outcome:
     if target.is_dir():
         raise Unreadable(target, detail=NOT_A_FILE.format(path=target))
     if target.exists() and not force:
-        raise archive.Occupied(archive.EXISTS, path=target)
+        raise archive.TargetExists(archive.EXISTS, path=target)
     draft = target.with_name(_UNFINISHED.format(name=target.name))
     with private_files():
         draft.unlink(missing_ok=True)

@@ -45,10 +45,10 @@ ATTEMPTS: Final = 5
 RETRY_SECONDS: Final = 5.0
 
 REGISTERED: Final = "add-on %s: stored its hub credentials in Secret %s/%s"
-GONE: Final = "add-on %s: deleted Secret %s/%s"
-BROKE: Final = "unexpected error in %s; retrying with the next change of an add-on"
-NO_PLACE: Final = "add-on %s: cannot store its hub credentials: %s"
-NOT_SETTLED: Final = "cannot sync the credentials of add-ons: %s"
+SECRET_DELETED: Final = "add-on %s: deleted Secret %s/%s"
+UNEXPECTED_ERROR: Final = "unexpected error in %s; retrying with the next change of an add-on"
+NOT_STORED: Final = "add-on %s: cannot store its hub credentials: %s"
+SYNC_FAILED: Final = "cannot sync the credentials of add-ons: %s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ class AddOnCredentials:
                     try:
                         await self._sync()
                     except KubeError as error:
-                        log.warning(NOT_SETTLED, error)
+                        log.warning(SYNC_FAILED, error)
                         pause = RETRY_SECONDS
                     with suppress(TimeoutError):
                         async with asyncio.timeout(pause):
@@ -160,7 +160,7 @@ class AddOnCredentials:
             add_on = secret.metadata.labels.get(names.ADD_ON_LABEL, "")
             unwanted = add_on and key not in wanted and not self._is_terminating(add_on)
             if unwanted and await remove(self._cluster, key, joined_as=self._name):
-                log.info(GONE, add_on, *key)
+                log.info(SECRET_DELETED, add_on, *key)
 
     def _expected_identities(self) -> Mapping[Key, AddOnIdentity]:
         found: dict[Key, AddOnIdentity] = {}
@@ -169,7 +169,7 @@ class AddOnCredentials:
                 try:
                     SECRETS.path(namespace=key[0], name=key[1])
                 except ValueError as error:  #  the hub chooses the namespace
-                    self._throttle.log(logging.WARNING, key, NO_PLACE, add_on.metadata.name, error)
+                    self._throttle.log(logging.WARNING, key, NOT_STORED, add_on.metadata.name, error)
                     continue
                 found.setdefault(key, identity)
         return found
@@ -213,7 +213,7 @@ class AddOnCredentials:
 
     def _on_done(self, task: "asyncio.Task[None]") -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error(BROKE, task.get_name(), exc_info=error)
+            log.error(UNEXPECTED_ERROR, task.get_name(), exc_info=error)
             self._running = {key: each for key, each in self._running.items() if each[2] is not task}
 
     async def _stop(self, *keys: Key) -> None:

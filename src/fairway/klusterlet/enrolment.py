@@ -36,11 +36,11 @@ WATCH_SECONDS: Final = 60.0
 PAUSE_SECONDS: Final = 2.0
 """Pause before the next request to an unreachable hub."""
 
-WAS_DENIED: Final = "the hub denied certificate request {name}{why}"
-HAS_FAILED: Final = "the hub could not sign certificate request {name}{why}"
-VANISHED: Final = "certificate request %s was deleted; creating another one"
+REQUEST_DENIED: Final = "the hub denied certificate request {name}{why}"
+SIGNING_FAILED: Final = "the hub could not sign certificate request {name}{why}"
+REQUEST_DELETED: Final = "certificate request %s was deleted; creating another one"
 UNUSABLE: Final = "the certificate of request %s is not usable (%s); requesting another one"
-OUT_OF_REACH: Final = "cannot get certificate request %s: %s"
+GET_FAILED: Final = "cannot get certificate request %s: %s"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +107,7 @@ class Enrolment:
             try:
                 chain = await self._wait_for_certificate(request.name, waiting)
             except NotFound:
-                log.info(VANISHED, request.name)
+                log.info(REQUEST_DELETED, request.name)
                 self._pending.clear()
                 continue
             except Refused:
@@ -165,7 +165,7 @@ class Enrolment:
             except KubeError as error:
                 if not error.retryable:
                     raise
-                log.warning(OUT_OF_REACH, name, error)
+                log.warning(GET_FAILED, name, error)
                 await asyncio.sleep(PAUSE_SECONDS)
 
     async def _wait_for_change(self, seen: CertificateSigningRequest) -> None:
@@ -188,7 +188,7 @@ class Enrolment:
 
 def _certificate_of(request: CertificateSigningRequest) -> bytes | None:
     name = request.metadata.name
-    for kind, text in ((DENIED, WAS_DENIED), (FAILED, HAS_FAILED)):
+    for kind, text in ((DENIED, REQUEST_DENIED), (FAILED, SIGNING_FAILED)):
         found = request.condition(kind)
         if found is not None:
             why = found.message or found.reason

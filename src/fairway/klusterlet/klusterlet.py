@@ -14,7 +14,7 @@ from fairway.klusterlet.heartbeat import Heartbeat
 from fairway.klusterlet.local_agents import LocalAgents
 from fairway.klusterlet.membership import Membership, wait_for_access
 from fairway.klusterlet.names import CERTIFICATE, KEY
-from fairway.klusterlet.registration import WAITS, certificate_spec
+from fairway.klusterlet.registration import UNACCEPTED, certificate_spec
 from fairway.klusterlet.renewal import LEFT, Renewal
 from fairway.klusterlet.report import CUSTOM_CLAIMS
 from fairway.klusterlet.state import State
@@ -76,7 +76,7 @@ class Klusterlet:
         """Run until cancelled. Raises Refused when the hub removes the cluster."""
         name, state, options = self._state.cluster, self._state, self._options
         wanted = certificate_spec(state, seconds=options.certificate_seconds)
-        await wait_for_access(self._hub, name, waiting=lambda: self._notify(WAITS.format(name=name)))
+        await wait_for_access(self._hub, name, waiting=lambda: self._notify(UNACCEPTED.format(name=name)))
         async with Membership(self._hub, name, clock=self._clock) as membership:
             renewal = Renewal(
                 self._hub,

@@ -61,8 +61,8 @@ RUNS: Final = "MinimumReplicasUnavailable"
 MANAGED: Final = "Deployment %s/%s is managed by a deployment controller; skipped"
 TOO_MANY: Final = f"the limit of {MOST_AGENTS} local agents is reached"
 NO_SECRET: Final = "Secret {name} is missing"
-BROKE: Final = "unexpected error in %s; retrying when its Deployment changes"
-DISTURBED: Final = "local agent %s: %s"
+UNEXPECTED_ERROR: Final = "unexpected error in %s; retrying when its Deployment changes"
+AGENT_FAILED: Final = "local agent %s: %s"
 
 
 class LocalAgents:
@@ -134,7 +134,7 @@ class LocalAgents:
 
 def _log_failure(task: "asyncio.Task[None]") -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
-        log.error(BROKE, task.get_name(), exc_info=error)
+        log.error(UNEXPECTED_ERROR, task.get_name(), exc_info=error)
 
 
 def truncate(text: str) -> str:
@@ -181,7 +181,7 @@ class _Agent:
                     raise NotLaunchable(self._rejected)
                 launch = launch_of(self._deployment, folder=self._folder, ports=ports)
             except NotLaunchable as fault:
-                log.warning(DISTURBED, self._name, fault)
+                log.warning(AGENT_FAILED, self._name, fault)
                 await self._report(ready=False, why=truncate(str(fault)))
                 return
             try:
@@ -219,7 +219,7 @@ class _Agent:
                 await self._write_files(launch)
                 return
             except (KubeError, KlusterletError, OSError) as error:
-                self._throttle.log(logging.INFO, str(error), DISTURBED, self._name, error)
+                self._throttle.log(logging.INFO, str(error), AGENT_FAILED, self._name, error)
                 await self._report(ready=False, why=truncate(str(error)))
             await asyncio.sleep(CHECK_SECONDS)
 
@@ -229,7 +229,7 @@ class _Agent:
             try:
                 await self._write_files(launch)
             except (KubeError, KlusterletError, OSError) as error:
-                self._throttle.log(logging.WARNING, type(error), DISTURBED, self._name, error)
+                self._throttle.log(logging.WARNING, type(error), AGENT_FAILED, self._name, error)
 
     async def _write_files(self, launch: Launch) -> None:
         namespace = self._deployment.metadata.namespace
@@ -307,7 +307,7 @@ class _Agent:
             )
             self._reported = status
         except KubeError as error:
-            self._throttle.log(logging.WARNING, type(error), DISTURBED, self._name, error)
+            self._throttle.log(logging.WARNING, type(error), AGENT_FAILED, self._name, error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,14 +17,14 @@ from fairway.klusterlet.errors import KlusterletError
 NOT_RUN: Final = "only `fairway agent run` can be a local agent, not `fairway agent {verb}`"
 NO_OPTION: Final = "option {name!r} is not allowed for local agents; allowed are {known}"
 NO_VALUE: Final = "option {name} has no value"
-A_VALUE: Final = "option {name} takes no value"
-OUTSIDE: Final = (
+UNEXPECTED_VALUE: Final = "option {name} takes no value"
+NOT_MOUNTED: Final = (
     "{name} {value!r} is not a file of a mounted Secret, the only files that a local agent may read"
 )
 NO_PROVIDER: Final = (
     "{name} {value!r} is not the name of a provider; a local agent runs none from files or modules"
 )
-NOT_HERE: Final = "{name} {value!r} is not a port to listen on, such as :8081, or off"
+BAD_ADDRESS: Final = "{name} {value!r} is not a port to listen on, such as :8081, or off"
 AS_VARIABLE: Final = "variable {name} sets an option of the agent; pass the option to a local agent instead"
 NUL: Final = "{what} contains a NUL character"
 
@@ -112,7 +112,7 @@ def check_arguments(
             raise NotLaunchable(NO_OPTION.format(name=name, known=", ".join(sorted(_OPTIONS))))
         if kind is _Kind.FLAG:
             if equals:
-                raise NotLaunchable(A_VALUE.format(name=name))
+                raise NotLaunchable(UNEXPECTED_VALUE.format(name=name))
             yield name
             continue
         if not equals:
@@ -127,7 +127,7 @@ def check_arguments(
             case _Kind.ADDRESS:
                 here = OFF if value == OFF else address(value)
                 if not here:
-                    raise NotLaunchable(NOT_HERE.format(name=name, value=value))
+                    raise NotLaunchable(BAD_ADDRESS.format(name=name, value=value))
                 value = here
             case _Kind.PROVIDERS:
                 _check_providers(name, value)
@@ -147,7 +147,7 @@ def allowed_variables(variables: Mapping[str, str]) -> dict[str, str]:
 def _file(name: str, value: str, *, volumes: Path) -> str:
     found = Path(os.path.normpath(value))
     if not found.is_relative_to(volumes) or len(found.parts) < len(volumes.parts) + 2:
-        raise NotLaunchable(OUTSIDE.format(name=name, value=value))
+        raise NotLaunchable(NOT_MOUNTED.format(name=name, value=value))
     return str(found)
 
 

@@ -38,7 +38,7 @@ REMOVED: Final = (
     "token it can join again"
 )
 NOT_ACCEPTED: Final = "the hub no longer accepts cluster %s; waiting until it does"
-WAITS: Final = "cannot check whether cluster %s is accepted: %s"
+CHECK_FAILED: Final = "cannot check whether cluster %s is accepted: %s"
 
 _BACKOFF: Final = Backoff(base=0.25, cap=5.0)
 
@@ -61,7 +61,7 @@ async def wait_for_access(hub: Client, name: str, *, waiting: Callable[[], None]
         except KubeError as error:
             if not error.retryable:
                 raise
-            throttle.log(logging.WARNING, type(error), WAITS, name, error)
+            throttle.log(logging.WARNING, type(error), CHECK_FAILED, name, error)
         await asyncio.sleep(_BACKOFF.delay(failures))
         failures += 1
 

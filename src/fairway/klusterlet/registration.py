@@ -18,20 +18,22 @@ from fairway.klusterlet.membership import FIELD_MANAGER
 from fairway.klusterlet.state import State
 from fairway.kube import MANAGED_CLUSTERS, AlreadyExists, Client, Informer, NotFound
 
-MADE: Final = "created ManagedCluster {name} on hub {server}"
+CREATED: Final = "created ManagedCluster {name} on hub {server}"
 FOUND: Final = "ManagedCluster {name} already exists on hub {server}"
-ALIVE: Final = (
+ALREADY_ACTIVE: Final = (
     "ManagedCluster {name} already exists on hub {server}, with an active agent{where}: if that is another cluster, "
     "stop this command and join under another name"
 )
-ELSEWHERE: Final = ", whose API is at {url}"
+API_ADDRESS: Final = ", whose API is at {url}"
 BEING_REMOVED: Final = "cluster {name} is being deleted on the hub; join again once it is deleted"
-NOT_LET_IN: Final = "the hub does not accept cluster {name}: {why}"
-ASKED: Final = "certificate request {request} is waiting for approval; on the hub run: fairway accept {name}"
+NOT_ACCEPTED: Final = "the hub does not accept cluster {name}: {why}"
+PENDING: Final = (
+    "certificate request {request} is waiting for approval; on the hub run: fairway accept {name}"
+)
 SIGNED: Final = "the certificate is signed, valid until {ends}"
 
-NOT_YET: Final = "the hub does not accept cluster {name} yet: {why}; retrying"
-WAITS: Final = "waiting to be accepted; on the hub run: fairway accept {name}"
+NOT_ACCEPTED_YET: Final = "the hub does not accept cluster {name} yet: {why}; retrying"
+UNACCEPTED: Final = "waiting to be accepted; on the hub run: fairway accept {name}"
 
 _DENIED: Final = "HubClusterAdminDenied"
 _PASSING: Final = frozenset({_DENIED, "NamespaceTerminating", "Error"})
@@ -92,12 +94,12 @@ async def register(
             raise  #  the hub does not serve ManagedClusters
         try:
             await bootstrap.create(MANAGED_CLUSTERS, registration.document(), field_manager=FIELD_MANAGER)
-            notify(MADE.format(name=name, server=server))
+            notify(CREATED.format(name=name, server=server))
         except AlreadyExists:
             notify(FOUND.format(name=name, server=server))
 
     enrolment = Enrolment(bootstrap, certificate_spec(state, seconds=seconds), pending=state.pending("hub"))
-    pair = await enrolment.obtain(waiting=lambda request: notify(ASKED.format(request=request, name=name)))
+    pair = await enrolment.obtain(waiting=lambda request: notify(PENDING.format(request=request, name=name)))
     state.store(pair, hub=bootstrap.connection)
     enrolment.mark_stored()
     notify(SIGNED.format(ends=format_time(pair.check().ends)))
@@ -111,8 +113,8 @@ def _describe_existing(cluster: ManagedCluster, registration: ClusterRegistratio
         return FOUND.format(name=name, server=server)
     urls = [each.url for each in cluster.spec.managedClusterClientConfigs if each.url]
     other = urls and registration.url not in urls
-    where = ELSEWHERE.format(url=", ".join(urls)) if other else ""
-    return ALIVE.format(name=name, server=server, where=where)
+    where = API_ADDRESS.format(url=", ".join(urls)) if other else ""
+    return ALREADY_ACTIVE.format(name=name, server=server, where=where)
 
 
 async def wait_for_acceptance(bootstrap: Client, name: str, *, notify: Notify) -> None:
@@ -143,11 +145,11 @@ def _obstacle(cluster: ManagedCluster) -> tuple[str, str]:
     """Return reason and message of what is waited for; empty if the hub is about to accept the cluster."""
     name = cluster.metadata.name
     if not cluster.spec.hubAcceptsClient:
-        return _DENIED, WAITS.format(name=name)
+        return _DENIED, UNACCEPTED.format(name=name)
     found = find_condition(cluster.status.conditions or (), CONDITION_ACCEPTED)
     if found is None or found.status != FALSE or found.reason == _DENIED:
         return "", ""
-    return found.reason, NOT_YET.format(name=name, why=found.message or found.reason)
+    return found.reason, NOT_ACCEPTED_YET.format(name=name, why=found.message or found.reason)
 
 
 def _check(cluster: ManagedCluster) -> None:
@@ -156,4 +158,4 @@ def _check(cluster: ManagedCluster) -> None:
         raise Refused(BEING_REMOVED.format(name=name))
     found = find_condition(cluster.status.conditions or (), CONDITION_ACCEPTED)
     if found is not None and found.status == FALSE and found.reason not in _PASSING:
-        raise Refused(NOT_LET_IN.format(name=name, why=found.message or found.reason))
+        raise Refused(NOT_ACCEPTED.format(name=name, why=found.message or found.reason))

@@ -38,11 +38,11 @@ OTHER_HUB: Final = (
 )
 IN_USE: Final = "{folder} is in use by another fairway join ({pid}); stop that one, or name another folder"
 NOT_A_FOLDER: Final = "{folder} cannot store the identity ({why}); name another folder with --state"
-NOT_OURS: Final = (
+FOREIGN_OWNER: Final = (
     "{path} belongs to another user ({owner}), who could read or replace the identity of the cluster; "
     "name another folder with --state"
 )
-OPEN_TO_ALL: Final = (
+WRITABLE_BY_ALL: Final = (
     "{path} is writable by all users, who could replace the cluster's identity; name another folder with --state, or "
     "run: chmod o-w {path}"
 )
@@ -178,14 +178,14 @@ def _check_ownership(folder: Path) -> None:
     Raises StateError and OSError.
     """
     if folder.stat().st_mode & stat.S_IWOTH:
-        raise StateError(OPEN_TO_ALL.format(path=folder))
+        raise StateError(WRITABLE_BY_ALL.format(path=folder))
     for path in (folder, *(folder / each for each in _PARTS)):
         try:
             found = path.stat(follow_symlinks=path == folder)
         except FileNotFoundError:
             continue
         if found.st_uid != os.geteuid():
-            raise StateError(NOT_OURS.format(path=path, owner=found.st_uid))
+            raise StateError(FOREIGN_OWNER.format(path=path, owner=found.st_uid))
         if path != folder and stat.S_ISDIR(found.st_mode) and stat.S_IMODE(found.st_mode) != PRIVATE:
             path.chmod(PRIVATE)
 

@@ -64,9 +64,9 @@ IS_AVAILABLE: Final = Condition(
 )
 UNAVAILABLE_MESSAGE: Final = "The kube-apiserver is not ok, status code: {code}, {why}"
 
-LEFT_OUT: Final = "%d claims of cluster %s not reported: the limit is %d"
+CLAIMS_OMITTED: Final = "%d claims of cluster %s not reported: the limit is %d"
 NOT_WRITTEN: Final = "cannot update the status of cluster %s: %s"
-NOT_WELL: Final = "cluster %s is unhealthy: %s"
+UNHEALTHY: Final = "cluster %s is unhealthy: %s"
 
 
 class _Version(Struct, frozen=True, rename="camel"):
@@ -148,7 +148,7 @@ class StatusReporter:
         if why is None:
             self._checked_at, self._unhealthy_since = now, None
             return IS_AVAILABLE
-        self._throttle.log(logging.WARNING, "health", NOT_WELL, self._membership.name, why)
+        self._throttle.log(logging.WARNING, "health", UNHEALTHY, self._membership.name, why)
         if self._unhealthy_since is None:
             self._unhealthy_since = now
         if now - self._unhealthy_since < TROUBLE_SECONDS:
@@ -179,7 +179,7 @@ class StatusReporter:
         if left_out != self._left_out:
             self._left_out = left_out
             if left_out:
-                log.warning(LEFT_OUT, left_out, self._membership.name, self._most)
+                log.warning(CLAIMS_OMITTED, left_out, self._membership.name, self._most)
         report = ClusterReport(
             version=self._version, capacity=capacity, allocatable=allocatable, claims=reported
         )

@@ -32,7 +32,7 @@ EVICT_SECONDS: Final = 30.0
 POLL_SECONDS: Final = 0.5
 
 REMOVED: Final = "removed {what}"
-LEFT_BEHIND: Final = (
+NOT_REMOVED: Final = (
     "ManifestWork {work} was not fully removed within {seconds:g} s; run the command again to continue"
 )
 
@@ -79,7 +79,7 @@ async def _remove_works(cluster: Client, server: str) -> AsyncIterator[str]:
             if await _evict(reconciler, record):
                 yield REMOVED.format(what=f"the objects of ManifestWork {work}")
             else:
-                yield LEFT_BEHIND.format(work=work, seconds=EVICT_SECONDS)
+                yield NOT_REMOVED.format(work=work, seconds=EVICT_SECONDS)
 
 
 async def _evict(reconciler: WorkReconciler, record: AppliedManifestWork) -> bool:

@@ -18,7 +18,7 @@ EMPTY_TOKEN_FILE: Final = "token file {path} is empty"
 BAD_TOKEN: Final = "the token has characters that no HTTP header can carry"
 BAD_HEADER: Final = "cannot be sent as an HTTP header: it has characters outside printable ASCII"
 WRITE_ASCII: Final = "write it in printable ASCII"
-IMPERSONATES_NOBODY: Final = "sets groups, a uid or extra fields without a user to act as"
+NO_USER: Final = "sets groups, a uid or extra fields without a user to act as"
 NAME_USER: Final = 'add "as: <user>" or remove the others'
 
 
@@ -129,7 +129,7 @@ class Impersonation:
         """Raises ConfigError."""
         if not self.user:
             if self.uid or self.groups or self.extra:
-                raise ConfigError(IMPERSONATES_NOBODY, field="as", remedy=NAME_USER)
+                raise ConfigError(NO_USER, field="as", remedy=NAME_USER)
             return ()
         found = [("Impersonate-User", self.user)]
         if self.uid:

@@ -18,7 +18,7 @@ LONGEST_TEXT: Final = 500
 NAMESPACE_TERMINATING: Final = "NamespaceTerminating"
 """The hub's cause for rejecting a create in a namespace that is being deleted."""
 
-NO_WORDS: Final = "the server gave no reason"
+NO_MESSAGE: Final = "the server gave no reason"
 REDIRECTED: Final = (
     "the server redirects, which the client does not follow, because it would send the credentials along"
 )
@@ -233,7 +233,7 @@ def error_of(
     if after is None and details is not None and details.retry_after > 0:
         after = float(details.retry_after)
     return kind(
-        status.message or NO_WORDS,
+        status.message or NO_MESSAGE,
         code=code,
         reason=status.reason,
         details=details,

@@ -37,11 +37,11 @@ NOT_INSTALLED: Final = "exec plugin {command!r} is not installed"
 NEEDS_TERMINAL: Final = "exec plugin {command!r} needs a terminal for input, and there is none"
 NOT_STARTED: Final = "exec plugin {command!r} cannot be started ({why})"
 FAILED: Final = "exec plugin {command!r} failed with exit code {code}"
-TOO_SLOW: Final = "exec plugin {command!r} timed out after {seconds:g} s"
+TIMED_OUT: Final = "exec plugin {command!r} timed out after {seconds:g} s"
 NO_CREDENTIAL: Final = "exec plugin {command!r} did not return an ExecCredential"
 OTHER_VERSION: Final = "exec plugin {command!r} returned apiVersion {given!r}, expected {asked!r}"
-NOTHING_IN_IT: Final = "exec plugin {command!r} returned neither a token nor a certificate"
-HALF_A_PAIR: Final = "exec plugin {command!r} returned only one of certificate and key"
+EMPTY_CREDENTIAL: Final = "exec plugin {command!r} returned neither a token nor a certificate"
+INCOMPLETE_PAIR: Final = "exec plugin {command!r} returned only one of certificate and key"
 
 
 class ExecVariable(Struct, frozen=True, kw_only=True):
@@ -188,7 +188,7 @@ class ExecPlugin:
             async with asyncio.timeout(None if interactive else self._timeout):
                 output, complaint = await process.communicate()
         except TimeoutError:
-            raise CredentialError(TOO_SLOW.format(command=command, seconds=self._timeout)) from None
+            raise CredentialError(TIMED_OUT.format(command=command, seconds=self._timeout)) from None
         finally:
             if process.returncode is None:
                 await _kill(process, group=not interactive)
@@ -218,9 +218,9 @@ class ExecPlugin:
             raise CredentialError(OTHER_VERSION.format(command=command, given=answer.version, asked=asked))
         status = answer.status
         if status is None or not (status.token or status.chain or status.key):
-            raise CredentialError(NOTHING_IN_IT.format(command=command))
+            raise CredentialError(EMPTY_CREDENTIAL.format(command=command))
         if bool(status.chain) != bool(status.key):
-            raise CredentialError(HALF_A_PAIR.format(command=command))
+            raise CredentialError(INCOMPLETE_PAIR.format(command=command))
         return status
 
     def _with_hint(self, message: str) -> str:

@@ -50,16 +50,16 @@ HISTORY_WENT_BACK: Final = (
     "the hub's history of %s went back from resource version %s to %s, as after a restored backup; "
     "starting epoch %d"
 )
-NOT_STREAMED: Final = "the hub does not support streaming lists of %s (%s): using paged lists"
+NO_STREAMING: Final = "the hub does not support streaming lists of %s (%s): using paged lists"
 UNREADABLE: Final = "unreadable fields dropped  kind=%s name=%s fields=%r"
 HANDLER_FAILED: Final = "handler %r failed and missed %d changes of %s (%s)"
-LOST: Final = "watch of %s closed: %s; resuming from resource version %s"
-LISTED_ANEW: Final = "watch of %s closed: %s; listing again"
+RESUMING: Final = "watch of %s closed: %s; resuming from resource version %s"
+RELISTING: Final = "watch of %s closed: %s; listing again"
 LISTING_FAILED: Final = "cannot list %s: %s"
-BROKE: Final = "unexpected error while watching %s; listing again"
+UNEXPECTED_ERROR: Final = "unexpected error while watching %s; listing again"
 HUB_IS_BEHIND: Final = "the hub is at resource version {got}, older than {seen}"
-NOT_ALL_SENT: Final = "the watch ended before the initial list was complete"
-NO_END_SENT: Final = "the end of the initial list was not marked"
+LIST_INCOMPLETE: Final = "the watch ended before the initial list was complete"
+LIST_END_MISSING: Final = "the end of the initial list was not marked"
 
 HEALTHY_SECONDS: Final = 10.0
 """A watch that lasted so long resets the backoff."""
@@ -237,7 +237,7 @@ class Informer(Generic[T]):
             self._report(error, listing=lists == self.lists)
         except Exception:
             self._list_needed = True
-            _log.exception(BROKE, self.resource)
+            _log.exception(UNEXPECTED_ERROR, self.resource)
         finally:
             self._note_watch_end()
         return False
@@ -250,9 +250,9 @@ class Informer(Generic[T]):
         # Broken connections and compacted histories are normal. A hub that refuses is worth a warning.
         level = logging.INFO if isinstance(error, TransportError | Expired) else logging.WARNING
         if self._list_needed:
-            self._throttle.log(level, topic, LISTED_ANEW, self.resource, error)
+            self._throttle.log(level, topic, RELISTING, self.resource, error)
         else:
-            self._throttle.log(level, topic, LOST, self.resource, error, self.resource_version)
+            self._throttle.log(level, topic, RESUMING, self.resource, error, self.resource_version)
 
     def _note_watch_end(self) -> None:
         assert self._clock is not None
@@ -267,7 +267,7 @@ class Informer(Generic[T]):
                 await self._watch()
             except _NotStreaming as reason:
                 self._streaming = False
-                _log.info(NOT_STREAMED, self.resource, reason)
+                _log.info(NO_STREAMING, self.resource, reason)
             else:
                 return
         if self._list_needed:
@@ -319,17 +319,17 @@ class Informer(Generic[T]):
                 async with asyncio.timeout(self._list_timeout):
                     events = await anext(stream)
             except TimeoutError:
-                raise _NotStreaming(NO_END_SENT) from None
+                raise _NotStreaming(LIST_END_MISSING) from None
             except StopAsyncIteration:
                 self._unfinished += 1
                 if self._unfinished >= UNFINISHED_LISTS:
-                    raise _NotStreaming(NO_END_SENT) from None
-                raise TransportError(NOT_ALL_SENT) from None
+                    raise _NotStreaming(LIST_END_MISSING) from None
+                raise TransportError(LIST_INCOMPLETE) from None
             self._log_unreadable(stream.unreadable)
             for at, event in enumerate(events):
                 if event.type == "BOOKMARK":
                     if not event.ends_initial_events:
-                        raise _NotStreaming(NO_END_SENT)
+                        raise _NotStreaming(LIST_END_MISSING)
                     self._unfinished = 0
                     self._replace(found, event.object.metadata.resourceVersion)
                     self._deliver(*self._replica.apply(events[at + 1 :], unreadable=stream.unreadable))

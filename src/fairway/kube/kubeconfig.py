@@ -40,8 +40,8 @@ UNKNOWN_ENTRY: Final = "there is no {what} {name!r}"
 NO_CLUSTER: Final = "names no cluster"
 NOT_BASE64: Final = "is not base64"
 AUTH_PROVIDER: Final = "is an auth-provider, which Kubernetes no longer has"
-TWO_WAYS: Final = "has both a token and a user name"
-HALF_A_PAIR: Final = "has a client certificate without its key, or a key without its certificate"
+TOKEN_AND_USER: Final = "has both a token and a user name"
+INCOMPLETE_PAIR: Final = "has a client certificate without its key, or a key without its certificate"
 
 CHECK_PATH: Final = "check the path"
 SET_VARIABLE: Final = f"give a kubeconfig, or name one in {VARIABLE}"
@@ -318,7 +318,7 @@ def _credentials(
     user, place, name = entry.value, str(entry.file), f"users[{user_name}].user"
     token = bool(user.token or user.token_file)
     if token and user.username:
-        raise ConfigError(TWO_WAYS, place=place, field=name, remedy=ONE_WAY)
+        raise ConfigError(TOKEN_AND_USER, place=place, field=name, remedy=ONE_WAY)
     if user.exec is not None and not token:
         spec = user.exec
         if os.sep in spec.command:
@@ -348,7 +348,7 @@ def _credentials(
         reread=lambda found: find_user(found).client_key_data,
     )
     if (chain is None) != (key is None):
-        raise ConfigError(HALF_A_PAIR, place=place, field=name, remedy=GIVE_BOTH)
+        raise ConfigError(INCOMPLETE_PAIR, place=place, field=name, remedy=GIVE_BOTH)
     try:
         return StoredCredentials(
             token=user.token,

@@ -65,7 +65,7 @@ STOPPED: Final = "was asked to stop"
 FAILED: Final = "the work of the leader failed"
 UNCONFIRMED: Final = "the hub did not confirm the lease in time"
 STUCK: Final = "the event loop of the leader was blocked for {seconds:g} s"
-DISTURBED: Final = "another client keeps changing the lease"
+CONTENDED: Final = "another client keeps changing the lease"
 
 _TICK: Final = 0.001
 """Seconds. Timers use another clock than the term; a shorter wait might end before the term and be repeated."""
@@ -354,7 +354,7 @@ class Elector:
                 term.extend(lease, sent=sent)
                 self._observe(lease)
                 return
-        raise Unconfirmed(DISTURBED)
+        raise Unconfirmed(CONTENDED)
 
     async def _resolve_conflict(self, term: Term) -> bool:
         """A conflict means that the Lease is lost, was edited elsewhere, or has our own unconfirmed write."""

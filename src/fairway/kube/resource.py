@@ -28,7 +28,7 @@ BAD_SEGMENT: Final = (
 )
 NEEDS_NAMESPACE: Final = "{kind} is namespaced: give the namespace of {name!r}"
 NO_NAMESPACE: Final = "{kind} is not namespaced: leave out {namespace!r}"
-SUBRESOURCE_OF_WHAT: Final = "subresource {subresource!r} of which {kind}? give its name"
+SUBRESOURCE_NEEDS_NAME: Final = "subresource {subresource!r} of which {kind}? give its name"
 
 _PLAIN: Final = re.compile(r"[a-z0-9][a-z0-9.-]*", re.ASCII)
 """Names that need no quoting, which would take as long as the rest of the path."""
@@ -80,7 +80,7 @@ class Resource(Generic[T]):
         if name is not None and namespace is None and self.namespaced:
             raise ValueError(NEEDS_NAMESPACE.format(kind=self.kind, name=name))
         if subresource is not None and name is None:
-            raise ValueError(SUBRESOURCE_OF_WHAT.format(subresource=subresource, kind=self.kind))
+            raise ValueError(SUBRESOURCE_NEEDS_NAME.format(subresource=subresource, kind=self.kind))
         parts = ["", "apis", self.group, self.version] if self.group else ["", "api", self.version]
         if namespace is not None:
             parts += ["namespaces", _segment("namespace", namespace)]

@@ -49,8 +49,8 @@ NOT_TRUSTED: Final = (
     "the certificate of {server} is not trusted: {why}; "
     "check certificate-authority, and tls-server-name if the name differs"
 )
-NO_ANSWER: Final = "{request}: the connection closed before the response was complete: {why}"
-TOO_LATE: Final = "{request}: no response within {seconds:g} s"
+INCOMPLETE: Final = "{request}: the connection closed before the response was complete: {why}"
+TIMED_OUT: Final = "{request}: no response within {seconds:g} s"
 NOT_OPEN: Final = "the client is not open: use it in 'async with'"
 
 USER_AGENT: Final = f"fairway/{fairway.__version__} ({platform.system().lower()}/{platform.machine()})"
@@ -240,7 +240,7 @@ class Transport:
                 async with asyncio.timeout_at(deadline), slot:
                     return await self._attempt(call, proof, read)
             except TimeoutError:
-                raise DeadlineExceeded(TOO_LATE.format(request=call, seconds=call.timeout)) from None
+                raise DeadlineExceeded(TIMED_OUT.format(request=call, seconds=call.timeout)) from None
             except Unauthorized:
                 if renewed or not await self.connection.credentials.renew(proof):
                     raise
@@ -306,7 +306,7 @@ class Transport:
             case aiohttp.ClientConnectorError() | aiohttp.ConnectionTimeoutError():
                 return TransportError(NOT_REACHED.format(server=server, why=why), sent=False)
             case _:
-                return TransportError(NO_ANSWER.format(request=call, why=why))
+                return TransportError(INCOMPLETE.format(request=call, why=why))
 
     def _log_hub_warnings(self, response: aiohttp.ClientResponse) -> None:
         """Log the hub's warnings, such as about deprecated versions, each once."""

@@ -17,9 +17,9 @@ from fairway.kube.transport import describe_failure
 GRACE: Final = 15.0
 """Seconds by which the hub may be late to end a watch."""
 
-CUT_OFF: Final = "{name}: the connection ended in the middle of a line"
+INCOMPLETE_LINE: Final = "{name}: the connection ended in the middle of a line"
 BROKEN: Final = "{name}: the connection broke: {why}"
-SILENT: Final = "{name}: the hub did not end the watch within {seconds:g} s after its timeout"
+NOT_ENDED: Final = "{name}: the hub did not end the watch within {seconds:g} s after its timeout"
 
 
 class Stream(Generic[T]):
@@ -45,7 +45,7 @@ class Stream(Generic[T]):
             chunk = await self._read()
             if not chunk:
                 if self._lines.pending:
-                    raise TransportError(CUT_OFF.format(name=self._name))
+                    raise TransportError(INCOMPLETE_LINE.format(name=self._name))
                 raise StopAsyncIteration
             lines = self._lines.feed(chunk)
             if not lines:
@@ -65,6 +65,6 @@ class Stream(Generic[T]):
         except TimeoutError as error:
             if isinstance(error, aiohttp.ClientError):
                 raise TransportError(BROKEN.format(name=self._name, why=describe_failure(error))) from error
-            raise DeadlineExceeded(SILENT.format(name=self._name, seconds=GRACE)) from None
+            raise DeadlineExceeded(NOT_ENDED.format(name=self._name, seconds=GRACE)) from None
         except (aiohttp.ClientError, OSError) as error:
             raise TransportError(BROKEN.format(name=self._name, why=describe_failure(error))) from error

@@ -19,7 +19,7 @@ from fairway.cli.main import run
 from fairway.hub.backup import KEYS_NOT_RESTORED, NO_BACKUP, NO_DATA
 from fairway.hub.hub import Hub
 from fairway.hub.storage import archive
-from fairway.hub.storage.archive import OCCUPIED
+from fairway.hub.storage.archive import TARGET_HAS_DATA
 from fairway.hub.storage.entry import LOCKED
 from fairway.hub.storage.log import FILE
 from fairway.testing.hub import embedded_hub
@@ -230,7 +230,7 @@ async def test_restore_replaces_data_only_with_force(
         assert told.startswith(f"fairway: {LOCKED.format(path=other, holder='process')[:30]}")
     key = (other / "pki" / "ca.pem").read_bytes()
     assert run(arguments) == 2
-    assert capsys.readouterr().err == f"fairway: {OCCUPIED.format(path=other)}\n"
+    assert capsys.readouterr().err == f"fairway: {TARGET_HAS_DATA.format(path=other)}\n"
     assert (other / "pki" / "ca.pem").read_bytes() == key
     assert run([*arguments, "--force", "-o", "json"]) == 0
     told = json.loads(capsys.readouterr().out)

@@ -26,7 +26,7 @@ from fairway.klusterlet import names
 from fairway.klusterlet.bootstrap import KINDS
 from fairway.klusterlet.certificates import Subject
 from fairway.klusterlet.kinds import DEFINITIONS
-from fairway.klusterlet.registration import ALIVE, ELSEWHERE, NOT_YET
+from fairway.klusterlet.registration import ALREADY_ACTIVE, API_ADDRESS, NOT_ACCEPTED_YET
 from fairway.klusterlet.state import NOT_A_FOLDER, OTHER_CLUSTER, State
 from fairway.kube import MANAGED_CLUSTERS, MANIFEST_WORKS, Client, Connection, NotFound, Patch, load
 from fairway.kube.csr import SIGNING_REQUESTS, CertificateSigningRequest
@@ -259,7 +259,7 @@ def test_join_reports_that_the_old_namespace_is_being_deleted(fleet: Fleet, tmp_
         process.until("is waiting for approval; on the hub run: fairway accept")
         fleet.accept(name)
         told = process.until("does not accept")
-        before, after = NOT_YET.format(name=name, why="|").split("|")
+        before, after = NOT_ACCEPTED_YET.format(name=name, why="|").split("|")
         assert told.startswith(f"{before}{ENDING_MESSAGE.format(name=name)}")
         assert told.endswith(after)
         act(fleet.hub, remove_finalizers)
@@ -481,11 +481,11 @@ def test_join_reports_another_agent_of_the_same_name(fleet: Fleet, tmp_path: Pat
         seen_available(fleet, name)
         other = ("--name", name, "--hub-bootstrap-kubeconfig", fleet.bootstrap_file(tmp_path))
         here = ("--kubeconfig", fleet.cluster, "--state", tmp_path / "other")
-        server, where = load(fleet.hub).context().server, ELSEWHERE.format(url="https://first")
+        server, where = load(fleet.hub).context().server, API_ADDRESS.format(url="https://first")
         for url, told in (("https://second", where), ("https://first", "")):
             with join(tmp_path, *other, *here, "--cluster-url", url) as second:
                 said = second.until("on hub")
-                assert said == ALIVE.format(name=name, server=server, where=told)
+                assert said == ALREADY_ACTIVE.format(name=name, server=server, where=told)
                 assert second.stop() == 0
         assert process.stop() == 0
 

@@ -266,7 +266,7 @@ class TestAccess:
             reviews.local_subject_access_review(
                 {"metadata": {"namespace": "x"}, "spec": spec}, authorizer=authorizer, namespace="default"
             )
-        assert (caught.value.code, caught.value.message) == (400, reviews.NOT_THE_REQUESTS)
+        assert (caught.value.code, caught.value.message) == (400, reviews.NAMESPACE_MISMATCH)
         with pytest.raises(status.Refusal, match=reviews.OTHER_NAMESPACE):
             reviews.local_subject_access_review({"spec": spec}, authorizer=authorizer, namespace="default")
         own = {"user": "carol", "resourceAttributes": PODS}

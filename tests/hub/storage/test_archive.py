@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from fairway.hub.storage import log as log_module
-from fairway.hub.storage.archive import Occupied, Problem, backup, check, export, restore
+from fairway.hub.storage.archive import Problem, TargetExists, backup, check, export, restore
 from fairway.hub.storage.entry import ADDED
 from fairway.hub.storage.log import FILE, GIT_IGNORE, Log
 from fairway.hub.storage.store import Damaged, Item, Key, Store, TooOld, Unreadable
@@ -99,7 +99,7 @@ async def test_backup_of_a_closed_store_can_be_restored(tmp_path: Path) -> None:
 async def test_backup_does_not_replace_a_file(tmp_path: Path) -> None:
     store = await some(None)
     (tmp_path / "backup.db").write_text("precious")
-    with pytest.raises(Occupied, match=r"backup\.db already exists"):
+    with pytest.raises(TargetExists, match=r"backup\.db already exists"):
         backup(store, tmp_path / "backup.db")
     assert (tmp_path / "backup.db").read_text() == "precious"
 
@@ -124,7 +124,7 @@ async def test_restore_needs_force_and_continues_above_the_replaced_revision(tmp
         for _ in range(20):
             await put(other, key("other"))
         revision = other.revision
-    with pytest.raises(Occupied, match="already contains a hub's data"):
+    with pytest.raises(TargetExists, match="already contains a hub's data"):
         restore(tmp_path / "backup.db", tmp_path / "data")
     async with await Store.open(tmp_path / "data") as other:
         assert (names(other), other.revision) == (["other"], revision)
@@ -141,7 +141,7 @@ async def test_damaged_data_can_be_replaced(tmp_path: Path) -> None:
     for damaged in (b"", b"nonsense" * 2_000):
         (tmp_path / "data" / FILE).write_bytes(damaged)
         (tmp_path / "data" / (FILE + "-wal")).write_bytes(b"nonsense")
-        with pytest.raises(Occupied):
+        with pytest.raises(TargetExists):
             restore(tmp_path / "backup.db", tmp_path / "data")
         restored = restore(tmp_path / "backup.db", tmp_path / "data", force=True, first=later)
         assert restored.revision == 6 + JUMP

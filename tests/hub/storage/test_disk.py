@@ -23,13 +23,13 @@ from fairway.hub.storage.log import FILE, Log
 from fairway.hub.storage.store import (
     Conflict,
     Damaged,
-    Foreign,
     Item,
     Key,
     Locked,
     ReadOnly,
     Store,
     TooOld,
+    UnknownFormat,
     Unreadable,
 )
 
@@ -300,7 +300,7 @@ async def test_missing_main_file_beside_its_write_ahead_log_is_damage(tmp_path: 
 async def test_other_file_format_is_refused(tmp_path: Path) -> None:
     await filled(tmp_path)
     alter(tmp_path, "PRAGMA user_version = 7")
-    with pytest.raises(Foreign, match="has format 7, this version of Fairway reads format 1"):
+    with pytest.raises(UnknownFormat, match="has format 7, this version of Fairway reads format 1"):
         await Store.open(tmp_path)
     alter(tmp_path, "PRAGMA user_version = 1")
     alter(tmp_path, "DELETE FROM meta WHERE name = 'floor'")

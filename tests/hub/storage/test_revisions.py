@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairway.hub.storage.archive import backup, restore
-from fairway.hub.storage.entry import DELETED, Ahead
+from fairway.hub.storage.entry import DELETED, TooNew
 from fairway.hub.storage.revisions import LATEST_CLOCK, MAX_GAPS, first_revision
 from fairway.hub.storage.store import Key, Store, TooOld
 
@@ -42,7 +42,7 @@ def objects(store: Store) -> Objects:
 
 
 async def resumed(store: Store, since: int, known: Objects) -> Objects:
-    """Return what a client that listed ``known`` at ``since`` has after its watch. Raises TooOld or Ahead."""
+    """Return what a client that listed ``known`` at ``since`` has after its watch. Raises TooOld or TooNew."""
     watch, found = store.watch(RESOURCE, since=since), dict(known)
     try:
         if store.last_revision(RESOURCE) > since:
@@ -106,7 +106,7 @@ def test_resumed_watch_is_complete_or_refused_whatever_is_restored(steps: Sequen
                 for since, known in clients:
                     try:
                         found = await resumed(store, since, known)
-                    except (TooOld, Ahead):
+                    except (TooOld, TooNew):
                         continue
                     assert found == objects(store)
                 assert store.revision < 2**53
@@ -143,7 +143,7 @@ async def test_oldest_version_gaps_are_dropped_with_earlier_history(tmp_path: Pa
 async def test_store_in_memory_refuses_versions_of_an_earlier_process() -> None:
     store = await Store.open(None, first=lambda last: last + 10)
     for since in (1, 10, 12):
-        with pytest.raises((TooOld, Ahead)):
+        with pytest.raises((TooOld, TooNew)):
             store.watch(RESOURCE, since=since)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from fairway.hub.storage import watch_cache
 from fairway.hub.storage.entry import ADDED, DELETED, MODIFIED
-from fairway.hub.storage.store import Ahead, Change, Closed, Conflict, Item, Key, Store, TooOld, Watch
+from fairway.hub.storage.store import Change, Closed, Conflict, Item, Key, Store, TooNew, TooOld, Watch
 
 PODS = "pods"
 NODES = "nodes"
@@ -211,7 +211,7 @@ async def test_list_at_an_older_revision_shows_the_objects_of_that_revision(stor
 
 
 async def test_list_at_a_future_revision_is_rejected(store: Store) -> None:
-    with pytest.raises(Ahead) as refused:
+    with pytest.raises(TooNew) as refused:
         store.items(PODS, revision=2)
     assert (refused.value.asked, refused.value.newest) == (2, 1)
 
@@ -266,7 +266,7 @@ async def test_watch_position_does_not_pass_undelivered_changes(store: Store) ->
 
 
 async def test_watch_of_a_revision_not_given_out_is_refused(store: Store) -> None:
-    with pytest.raises(Ahead) as refused:
+    with pytest.raises(TooNew) as refused:
         store.watch(PODS, since=2)
     assert (refused.value.asked, refused.value.newest) == (2, 1)
 

@@ -128,20 +128,20 @@ FALSE = {"type": "DisruptionAllowed", "status": "False", "lastTransitionTime": "
 @pytest.mark.parametrize(
     ("status", "told", "retry"),
     [
-        ({"observedGeneration": 0}, eviction.UNSEEN.format(name="budget"), "10"),
+        ({"observedGeneration": 0}, eviction.NOT_PROCESSED.format(name="budget"), "10"),
         ({}, eviction.TOO_FEW.format(name="budget", desired=1, current=1), None),
-        ({"currentHealthy": 2}, eviction.NOT_NOW.format(name="budget"), None),
+        ({"currentHealthy": 2}, eviction.NOT_ALLOWED.format(name="budget"), None),
         (
             {
                 "currentHealthy": 2,
                 "conditions": [{**FALSE, "reason": "InsufficientPods", "message": "too few"}],
             },
-            f"{eviction.NOT_NOW.format(name='budget')} (InsufficientPods): too few",
+            f"{eviction.NOT_ALLOWED.format(name='budget')} (InsufficientPods): too few",
             None,
         ),
         (
             {"conditions": [{**FALSE, "reason": "SyncFailed", "message": "no scale"}]},
-            f"{eviction.NOT_NOW.format(name='budget')} because it failed sync: no scale",
+            f"{eviction.NOT_ALLOWED.format(name='budget')} because it failed sync: no scale",
             None,
         ),
     ],
@@ -175,4 +175,4 @@ async def test_eviction_with_exhausted_or_several_budgets_is_refused(harness: Ev
     assert (await harness.refused()).message.endswith(eviction.NEGATIVE)
     await harness.budget("other")
     refusal = await harness.refused()
-    assert (refusal.code, refusal.message) == (500, eviction.SEVERAL)
+    assert (refusal.code, refusal.message) == (500, eviction.MULTIPLE_BUDGETS)

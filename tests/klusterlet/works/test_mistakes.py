@@ -51,7 +51,7 @@ async def test_bad_manifests_are_reported_and_good_ones_applied(small_world: Wor
             "metadata": {"name": "typo", "namespace": harness.name},
         },
         f"; {messages.INVALID_REMEDY}": secret(harness, data={"k": "not base64!"}),
-        f"{messages.TWICE.format(first=7)}; {messages.TWICE_REMEDY}": harness.config_map(
+        f"{messages.DUPLICATE.format(first=7)}; {messages.DUPLICATE_REMEDY}": harness.config_map(
             "good", {"k": "other"}
         ),
     }

@@ -101,7 +101,7 @@ def reconcile(stored: Document, wanted: Document) -> Document | None:
 
 
 def _covers(stored: object, wanted: object) -> bool:
-    """Return whether ``kept`` contains all of ``wanted``; additions are allowed."""
+    """Return whether ``stored`` contains all of ``wanted``; additions are allowed."""
     if isinstance(stored, dict) and isinstance(wanted, dict):
         return all(_covers(stored.get(key), value) for key, value in wanted.items())
     if isinstance(stored, list) and isinstance(wanted, list):

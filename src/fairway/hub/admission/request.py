@@ -89,7 +89,7 @@ class AdmissionRequest:
         return part if part is not None and part.kind else None
 
     def _to_version(self, equivalent: Resource, document: Document | None) -> Document | None:
-        """Convert a document to the version ``face``."""
+        """Convert a document to the version ``equivalent``."""
         if document is None:
             return None
         if (body := self.body) is not None:

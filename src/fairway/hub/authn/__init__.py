@@ -1,4 +1,4 @@
-"""Authentication: who sends a request.
+"""Authentication: find the user of a request.
 
 ``authenticator.Authenticator`` tries, in this order, the TLS client certificate and the bearer token, and returns a
 ``user.User`` or raises a 401. Bearer tokens are looked up in a static token file and in bootstrap token secrets

@@ -22,12 +22,12 @@ TOKEN_NEEDED: Final = "token is required for TokenReview in authentication"
 NAMESPACE_NEEDED: Final = "no namespace on request"
 NOT_BOTH: Final = "cannot be specified in combination with resourceAttributes"
 ONE_NEEDED: Final = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
-SOMEBODY_NEEDED: Final = "at least one of user or group must be specified"
+SUBJECT_NEEDED: Final = "at least one of user or group must be specified"
 NO_METADATA: Final = "must be empty"
 ONLY_NAMESPACE: Final = "must be empty except for namespace"
 OTHER_NAMESPACE: Final = "must match metadata.namespace"
 NO_PATHS: Final = "disallowed on this kind of request"
-NOT_THE_REQUESTS: Final = (
+NAMESPACE_MISMATCH: Final = (
     "the namespace of the provided object does not match the namespace sent on the request"
 )
 ONE_FORM: Final = "may not specified at the same time as requirements"
@@ -73,7 +73,7 @@ def local_subject_access_review(
     """
     meta, spec = document.get("metadata") or {}, document.get("spec") or {}
     if namespace and meta.get("namespace", namespace) != namespace:
-        raise status.bad_request(NOT_THE_REQUESTS)
+        raise status.bad_request(NAMESPACE_MISMATCH)
     namespace = namespace or meta.get("namespace", "")
     document = document | {"metadata": meta | {"namespace": namespace}}
     causes = [*_spec_causes(spec, named=True), *_metadata_causes(document, allowed=("namespace",))]
@@ -184,7 +184,7 @@ def _spec_causes(spec: Document, *, named: bool) -> Iterator[status.Cause]:
     if asked is None and path is None:
         yield status.invalid_value("spec.resourceAttributes", None, ONE_NEEDED)
     if named and not spec.get("user") and not spec.get("groups"):
-        yield status.invalid_value("spec.user", "", SOMEBODY_NEEDED)
+        yield status.invalid_value("spec.user", "", SUBJECT_NEEDED)
     for which in ("fieldSelector", "labelSelector"):
         selector = (asked or {}).get(which)
         if selector is None:

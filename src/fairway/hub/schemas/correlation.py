@@ -1,10 +1,9 @@
-"""Which old value a new value continues.
+"""Correlation: find the old value that a new value replaces.
 
-Fields and entries of maps continue those of the same name, items of a list with ``x-kubernetes-list-type: map``
-those with the same keys. Items of other lists continue nothing: their positions mean nothing.
+Fields and entries of maps replace those of the same name, items of a list with ``x-kubernetes-list-type: map`` those
+with the same keys. Items of other lists have no old value, because their positions may change.
 
-A fault of a value that is what it was isn't held against an update, so that a schema can become stricter without
-locking up the objects it finds.
+Faults of unchanged values are ignored on update (ratcheting), so that a stricter schema doesn't block stored objects.
 """
 
 from collections.abc import Mapping, Sequence

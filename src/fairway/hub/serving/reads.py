@@ -17,7 +17,7 @@ from fairway.hub.options import EXACT, Read
 from fairway.hub.resource import Document, Resource
 from fairway.hub.serialization import representation
 from fairway.hub.serialization.representation import Representation
-from fairway.hub.storage.store import Ahead, Change, Item, Store, TooOld
+from fairway.hub.storage.store import Change, Item, Store, TooNew, TooOld
 
 BOOKMARK_SECONDS: Final = 50.0
 LAST_BOOKMARK_SECONDS: Final = 2.0
@@ -263,7 +263,7 @@ class Reader:
         except TooOld as error:
             yield lines.failure(status.too_old(error.asked, error.oldest))
             return
-        except Ahead as error:
+        except TooNew as error:
             yield lines.failure(status.unknown_version(error.asked))
             return
         sent, yielder = start, Yielder()

@@ -21,10 +21,10 @@ from fairway.hub.storage.revisions import first_revision
 from fairway.hub.storage.store import Store
 
 EXISTS: Final = "{path} already exists"
-OCCUPIED: Final = "{path} already contains a hub's data; use --force to replace it"
+TARGET_HAS_DATA: Final = "{path} already contains a hub's data; use --force to replace it"
 
 
-class Occupied(StoreError):
+class TargetExists(StoreError):
     """The target already exists."""
 
     def __init__(self, message: str, *, path: Path) -> None:
@@ -67,7 +67,7 @@ def backup(source: Store | Path, target: Path) -> Summary:
     """Write a backup. ``target`` is created only after it is complete and was read back. A store is read as
     committed."""
     if target.exists():
-        raise Occupied(EXISTS, path=target)
+        raise TargetExists(EXISTS, path=target)
     if isinstance(source, Store):
         if source.folder is None:
             return _write_snapshot(source, target)
@@ -128,7 +128,7 @@ def restore(
         aside = [target.with_name(target.name + ending) for ending in ("-wal", "-shm")]
         if any(path.exists() for path in (target, *aside)):
             if not force:
-                raise Occupied(OCCUPIED, path=folder)
+                raise TargetExists(TARGET_HAS_DATA, path=folder)
             highest = max(highest, _checkpoint(target))
         revision = first(highest)
         rows = [Row(item, MODIFIED) for item in sorted(current.values(), key=lambda item: item.revision)]

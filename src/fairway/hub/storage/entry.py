@@ -86,7 +86,7 @@ class TooOld(StoreError):
         self.asked, self.oldest = asked, oldest
 
 
-class Ahead(StoreError):
+class TooNew(StoreError):
     def __init__(self, *, asked: int, newest: int) -> None:
         super().__init__(f"revision {asked} is in the future; the newest is {newest}")
         self.asked, self.newest = asked, newest
@@ -138,12 +138,12 @@ class Damaged(Unusable):
         self.detail = detail
 
 
-FOREIGN: Final = "{path} has format {found}, this version of Fairway reads format {known}"
+UNKNOWN_FORMAT: Final = "{path} has format {found}, this version of Fairway reads format {known}"
 
 
-class Foreign(Unusable):
+class UnknownFormat(Unusable):
     def __init__(self, path: Path, *, found: object, known: int) -> None:
-        super().__init__(FOREIGN.format(path=path, found=found, known=known), path=path)
+        super().__init__(UNKNOWN_FORMAT.format(path=path, found=found, known=known), path=path)
 
 
 UNREADABLE: Final = "{path} can't be opened: {detail}"

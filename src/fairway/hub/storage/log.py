@@ -20,7 +20,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, Self
 
-from fairway.hub.storage.entry import ChangeType, Damaged, Foreign, Item, Unreadable
+from fairway.hub.storage.entry import ChangeType, Damaged, Item, UnknownFormat, Unreadable
 from fairway.hub.storage.revisions import Gap
 
 Durability = Literal["full", "normal"]
@@ -50,7 +50,7 @@ _SCHEMA: Final = (
     "CREATE TABLE log(revision INTEGER PRIMARY KEY, resource TEXT NOT NULL, namespace TEXT NOT NULL,"
     " name TEXT NOT NULL, change TEXT NOT NULL, sum INTEGER NOT NULL, raw TEXT NOT NULL)",
 )
-# Stored as text, so that SQLite's JSON functions work on it; passed as bytes, so that no one decodes it.
+# Stored as text, so that SQLite's JSON functions work on it; passed as bytes, to avoid decoding them.
 _VALUES: Final = "(?,?,?,?,?,?,CAST(? AS TEXT))"
 _SELECT: Final = (
     "SELECT revision, resource, namespace, name, change, sum, CAST(raw AS BLOB) FROM log ORDER BY revision"
@@ -127,7 +127,7 @@ class Log:
             if application != _APPLICATION:
                 raise Damaged(path, detail="it is not a log of the hub")
             if found != FORMAT:
-                raise Foreign(path, found=found, known=FORMAT)
+                raise UnknownFormat(path, found=found, known=FORMAT)
             meta = dict(connection.execute("SELECT name, value FROM meta"))
             (newest,) = connection.execute("SELECT max(revision) FROM log").fetchone()
         try:

@@ -23,20 +23,20 @@ from fairway.hub.storage.entry import (
     ADDED,
     DELETED,
     MODIFIED,
-    Ahead,
     Change,
     ChangeType,
     Closed,
     Conflict,
     Damaged,
-    Foreign,
     Item,
     Key,
     Listing,
     Locked,
     ReadOnly,
     StoreError,
+    TooNew,
     TooOld,
+    UnknownFormat,
     Unreadable,
     Unusable,
 )
@@ -48,13 +48,11 @@ from fairway.hub.storage.revisions import MAX_GAPS, Gap, find_gap
 from fairway.hub.storage.watch_cache import Watch, WatchCache
 
 __all__ = [
-    "Ahead",
     "Change",
     "Closed",
     "Conflict",
     "Damaged",
     "Durability",
-    "Foreign",
     "Item",
     "Key",
     "Listing",
@@ -62,7 +60,9 @@ __all__ = [
     "ReadOnly",
     "Store",
     "StoreError",
+    "TooNew",
     "TooOld",
+    "UnknownFormat",
     "Unreadable",
     "Unusable",
     "Watch",
@@ -264,7 +264,7 @@ class Store:
         return index.page(revision=at, namespace=namespace, after=after, limit=limit, past=past)
 
     def watch(self, resource: str, *, namespace: str | None = None, since: int) -> Watch:
-        """Watch every change after ``since``, in order, once. Raises TooOld, and Ahead for a revision not assigned
+        """Watch every change after ``since``, in order, once. Raises TooOld, and TooNew for a revision not assigned
         yet."""
         if self._history.closed:
             raise Closed
@@ -297,7 +297,7 @@ class Store:
 
     def _require(self, resource: str, revision: int) -> None:
         if revision > self.revision:
-            raise Ahead(asked=revision, newest=self.revision)
+            raise TooNew(asked=revision, newest=self.revision)
         if (gap := find_gap(self._gaps, revision)) is not None:
             raise TooOld(asked=revision, oldest=gap.first)
         if revision < self.oldest and revision < self.last_revision(resource):

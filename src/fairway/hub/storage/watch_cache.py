@@ -1,8 +1,8 @@
 """The watch cache: recent changes, for watches and for lists at an older revision.
 
-Changes are indexed in one lane per resource and one per (resource, namespace). A watch reads one lane, so changes
-in other lanes cost it nothing, and waking it costs one bisection. Count and bytes are bounded over all lanes;
-evictions move ``oldest``. A watch is too old only if an unread change of *its* lane was evicted.
+Changes are indexed in one buffer per resource and one per (resource, namespace). A watch reads one buffer, so changes
+in other buffers cost it nothing, and waking it costs one bisection. Count and bytes are bounded over all buffers;
+evictions move ``oldest``. A watch is too old only if an unread change of *its* buffer was evicted.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from fairway.hub.storage.entry import Change, Closed, Item, Key, TooOld
 
 # Encodings are cached for this many of the newest changes; slower watchers encode again.
 RECENT: Final = 1_024
-# Evicted changes are cut from the front of a lane's lists in strides, since every cut moves the rest.
+# Evicted changes are cut from the front of a buffer's lists in strides, since every cut moves the rest.
 STRIDE: Final = 512
 
 Place = tuple[str, str | None]
@@ -115,7 +115,7 @@ class WatchCache:
             self._buffers.pop(buffer.place, None)
 
     def wake(self) -> None:
-        """Wake every watch whose lane changed, once per batch."""
+        """Wake every watch whose buffer changed, once per batch."""
         for buffer in self._stirred.values():
             buffer.wake()
         self._stirred.clear()
@@ -144,7 +144,7 @@ class WatchCache:
 
 
 class Watch:
-    """A reader of one lane, for one task at a time."""
+    """A reader of one buffer, for one task at a time."""
 
     __slots__ = ("_buffer", "_closed", "_history", "_position", "_waiter")
 

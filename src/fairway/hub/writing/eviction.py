@@ -20,12 +20,12 @@ from fairway.hub.writing.writer import Writer
 BUDGETS: Final = "poddisruptionbudgets.policy"
 
 REFUSED: Final = "Cannot evict pod as it would violate the pod's disruption budget."
-UNSEEN: Final = "The disruption budget {name} is still being processed by the server."
+NOT_PROCESSED: Final = "The disruption budget {name} is still being processed by the server."
 TOO_FEW: Final = "The disruption budget {name} needs {desired} healthy pods and has {current} currently"
-NOT_NOW: Final = "The disruption budget {name} does not allow evicting pods currently"
+NOT_ALLOWED: Final = "The disruption budget {name} does not allow evicting pods currently"
 NEGATIVE: Final = "pdb disruptions allowed is negative"
 UNCONFIRMED: Final = "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
-SEVERAL: Final = (
+MULTIPLE_BUDGETS: Final = (
     "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
 )
 
@@ -67,7 +67,7 @@ class Evictions:
         """Take one disruption from the budget. Raises a 429 if the pod needs one and none is left."""
         budgets = list(self._matching_budgets(pod))
         if len(budgets) > 1:
-            raise Refusal(code=500, reason="", message=SEVERAL)
+            raise Refusal(code=500, reason="", message=MULTIPLE_BUDGETS)
         if not budgets or _is_spare(pod, budgets[0]):
             return
 
@@ -130,7 +130,7 @@ def _is_spare(pod: Document, budget: Document) -> bool:
 def _check_budget(budget: Document) -> None:
     name, state = budget["metadata"]["name"], budget.setdefault("status", {})
     if state.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
-        raise _disruption_refusal(UNSEEN.format(name=name), retry_after=_RETRY_SECONDS)
+        raise _disruption_refusal(NOT_PROCESSED.format(name=name), retry_after=_RETRY_SECONDS)
     allowed = state.get("disruptionsAllowed", 0)
     if allowed < 0:
         raise status.forbidden("policy", "poddisruptionbudget", name, NEGATIVE)
@@ -141,7 +141,7 @@ def _check_budget(budget: Document) -> None:
 
 
 def _blocked_message(name: str, state: Document) -> str:
-    message = NOT_NOW.format(name=name)
+    message = NOT_ALLOWED.format(name=name)
     conditions = state.get("conditions") or ()
     stopped = next(
         (

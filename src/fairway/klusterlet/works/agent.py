@@ -47,7 +47,7 @@ MOST_WATCHES: Final = 64
 BACKOFF: Final = Backoff(base=0.1, cap=60.0)
 
 FAILED: Final = "reconcile failed, retrying  manifestwork=%s error=%s"
-BROKE: Final = "unexpected error, retrying  manifestwork=%s"
+UNEXPECTED_ERROR: Final = "unexpected error, retrying  manifestwork=%s"
 
 
 class WorkAgent:
@@ -172,7 +172,7 @@ class WorkAgent:
                     log.log(level, FAILED, name, error)
                     self._queue.add_rate_limited(name)
                 except Exception:
-                    log.exception(BROKE, name)
+                    log.exception(UNEXPECTED_ERROR, name)
                     self._queue.add_rate_limited(name)
                 else:
                     self._schedule(name, result)

@@ -34,8 +34,8 @@ ESCALATION: Final = (
 ESCALATION_REMEDY: Final = (
     "grant the service account the rights of the role, and the agent the right to impersonate"
 )
-CANNOT_ASK: Final = "cannot check the rights of executor {account}: {error}"
-CANNOT_ASK_REMEDY: Final = "allow the work agent to create subjectaccessreviews, or remove the executor"
+REVIEW_FAILED: Final = "cannot check the rights of executor {account}: {error}"
+REVIEW_FAILED_REMEDY: Final = "allow the work agent to create subjectaccessreviews, or remove the executor"
 
 _RBAC: Final = "rbac.authorization.k8s.io"
 _RBAC_KINDS: Final = frozenset({"roles", "rolebindings", "clusterroles", "clusterrolebindings"})
@@ -91,8 +91,8 @@ class Executors:
         except KubeError as error:
             if error.retryable:
                 raise
-            message = CANNOT_ASK.format(account=_account_name(account), error=error)
-            raise ManifestError(message, remedy=CANNOT_ASK_REMEDY, retry=RETRY_SECONDS) from None
+            message = REVIEW_FAILED.format(account=_account_name(account), error=error)
+            raise ManifestError(message, remedy=REVIEW_FAILED_REMEDY, retry=RETRY_SECONDS) from None
         if not msgspec.json.decode(response.body, type=_Review).status.allowed:
             message = NOT_ALLOWED.format(account=_account_name(account), verb=verb, resource=wanted.target)
             raise ManifestError(message, remedy=NOT_ALLOWED_REMEDY, retry=RETRY_SECONDS)

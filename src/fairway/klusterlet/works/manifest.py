@@ -102,7 +102,7 @@ async def read(work: ManifestWork, discovery: Discovery) -> tuple[Reading, ...]:
             known = first.setdefault(wanted.identity, ordinal)
             if known != ordinal:
                 raise ManifestError(
-                    messages.TWICE.format(first=known), remedy=messages.TWICE_REMEDY, final=True
+                    messages.DUPLICATE.format(first=known), remedy=messages.DUPLICATE_REMEDY, final=True
                 )
         except ManifestError as refusal:
             found.append(InvalidManifest(meta=meta, refusal=refusal))
