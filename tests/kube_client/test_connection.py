@@ -281,7 +281,7 @@ async def test_unreachable_proxy_is_reported() -> None:
 
 async def test_redirect_is_not_followed(hub: FakeServer) -> None:
     hub.fault(code=302, headers={"Location": "http://elsewhere.example/"}, body=b"")
-    with pytest.raises(KubeError, match="the credentials would go with it"):
+    with pytest.raises(KubeError, match="it would send the credentials along"):
         await ask(Connection(server=hub.url))
 
 
