@@ -114,3 +114,49 @@ async def test_pods_of_an_unknown_group_wait_for_its_podgroup() -> None:
         member(hub, "b")
         await asyncio.sleep(30)
     assert hub.place("b") == ""
+
+
+def job(hub: PodHub, group: str, *, pods: int, priority: int, timeout: int = 600) -> None:
+    """Create a group whose first pod has a priority, so that the first pods of all groups are tried first."""
+    hub.group(group, members=pods, timeout=timeout)
+    for at in range(pods):
+        hub.pod(
+            f"{group}-{at}",
+            scheduler="gang",
+            labels={GROUP_LABEL: group},
+            priority=0 if at else priority,
+            preemptionPolicy="Never",
+        )
+
+
+def started(hub: PodHub) -> set[str]:
+    return {name[0] for name in hub.placed()}
+
+
+@pytest.mark.parametrize(("first", "second"), ["ab", "ba"])
+async def test_groups_that_block_each_other_start_one_after_the_other(first: str, second: str) -> None:
+    hub = PodHub()
+    for name in ("n1", "n2"):
+        hub.node(name, cpu="1")
+    async with scheduling(hub, config=CONFIG):
+        for group in "ab":
+            job(hub, group, pods=2, priority=6 if group == first else 5)
+        await hub.until(lambda: len(hub.placed()) == 2)
+        assert started(hub) == {first}
+        assert asyncio.get_running_loop().time() < 60
+        for name in list(hub.placed()):
+            hub.finish(name)
+        await hub.until(lambda: hub.place(f"{second}-0") != "" != hub.place(f"{second}-1"))
+        assert asyncio.get_running_loop().time() < 120
+
+
+async def test_group_starts_once_the_one_it_waits_for_gives_up() -> None:
+    hub = PodHub()
+    for name in ("n1", "n2"):
+        hub.node(name, cpu="1")
+    async with scheduling(hub, config=CONFIG):
+        job(hub, "a", pods=3, priority=6, timeout=20)
+        job(hub, "b", pods=2, priority=5)
+        await hub.until(lambda: len(hub.placed()) == 2)
+        assert started(hub) == {"b"}
+        assert 20 <= asyncio.get_running_loop().time() < 60

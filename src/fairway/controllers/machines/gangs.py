@@ -53,6 +53,11 @@ class Gangs:
             return None
         return _event(plugin.delete_pod(pod) for plugin in self._plugins)
 
+    def reject_pod(self, pod: Pod) -> None:
+        """Report that no node takes a pod, so that groups which block each other give up."""
+        for plugin in self._plugins:
+            plugin.reject_pod(pod)
+
     def settle(self, scheduler: Scheduler, *, now: Micros) -> list[ForCaller]:
         """Let the groups that are complete start, and those that gave up wait again."""
         return [each for plugin in self._plugins for each in plugin.settle(scheduler, now=now)]

@@ -288,10 +288,13 @@ class PodScheduling:
             if outcome.status.aborts:
                 self._give_up(workload, SCHEDULER_ERROR, outcome.status.message)
             elif keeps_nomination(outcome):
+                if outcome.relief is not None and outcome.relief.message == NEVER_PREEMPTS:
+                    self._gangs.reject_pod(workload.spec.pod)
                 self._reporter.failed(workload.key, UNSCHEDULABLE, fit_error(outcome))
             elif (plan := Preemption.of(outcome) or EarmarkPreemption.of(outcome)) is not None:
                 self._reporter.failed(workload.key, UNSCHEDULABLE, fit_error(outcome), node=plan.node)
             else:
+                self._gangs.reject_pod(workload.spec.pod)
                 self._give_up(workload, UNSCHEDULABLE, fit_error(outcome))
 
     def _give_up(self, workload: Workload[PodInfo], reason: str, message: str) -> None:

@@ -2,6 +2,9 @@
 
 A pod belongs to the group that its label names. It enters the queue once the group has enough pods, and waits at Permit
 on its node until enough of them have one. If that takes too long, or one of them gives its node back, all that wait do.
+Groups that hold nodes while no node is left for the rest of their pods would block each other until then: of these, the
+one with the highest priority keeps its nodes, the oldest of equal ones. All others give theirs back at once, and wait
+until it has started or gives up. A group that gave up comes last.
 
 The plugin decides, the caller acts: ``settle`` passes the decisions to the scheduler after each event.
 """
@@ -14,6 +17,7 @@ from typing import Any, Final
 
 from fairway.api.pod import Pod
 from fairway.engine.commit.instructions import ForCaller
+from fairway.engine.dependencies import Event
 from fairway.engine.points import CommitContext, Reads
 from fairway.engine.scheduler import Scheduler
 from fairway.engine.status import OK, Code, Status
@@ -34,6 +38,8 @@ TOO_FEW_PODS = "pod group {group} has {known} of {needed} pods"
 WAITS = "{placed} of {needed} pods of group {group} have a node"
 BAD_WAIT = "permitWaitingTimeSeconds must be at least 1; got {given!r}"
 GAVE_UP = "pod {pod} of group {group} gave its node back"
+YIELDS = "pod group {group} waits, so that pod group {first} can start"
+MAY_START = "pod group may start"
 
 
 @dataclass(slots=True)
@@ -44,8 +50,19 @@ class _Group:
     pods: set[PodKey] = field(default_factory=set)
     placed: set[PodKey] = field(default_factory=set)
     """Pods that are bound, or may be."""
-    waiting: dict[PodKey, WorkloadKey] = field(default_factory=dict)
+    waiting: dict[PodKey, Workload[Any]] = field(default_factory=dict)
     """Pods that wait for others on their node."""
+    rejected: set[PodKey] = field(default_factory=set)
+    """Pods that no node took in their last cycle."""
+    failures: int = 0
+    """How often its pods waited in vain since it last started."""
+
+    @property
+    def rank(self) -> tuple[int, int, Micros]:
+        """The order of groups that wait: by failures, so that one that never fits does not stop others, then by
+        priority and age."""
+        pods = self.waiting.values()
+        return self.failures, -max(each.priority for each in pods), min(each.created for each in pods)
 
 
 class Coscheduling:
@@ -60,6 +77,8 @@ class Coscheduling:
         self._groups: dict[PodKey, _Group] = {}
         self._decisions: deque[tuple[WorkloadKey, str]] = deque()
         """Workloads to allow, or with a reason to deny."""
+        self._yielding: dict[PodKey, PodKey] = {}
+        """Groups that wait for another one, which they blocked."""
 
     # What exists. The results are the columns that changed, for an event
 
@@ -101,8 +120,26 @@ class Coscheduling:
         known = key in group.pods
         group.pods.discard(key)
         group.placed.discard(key)
+        group.rejected.discard(key)
         self._forget_empty(name)
         return {group_key(*name): Direction.DOWN} if known else {}
+
+    def reject_pod(self, pod: Pod) -> None:
+        """Count a pod that no node takes. If groups block each other, all but the first of them give up."""
+        name = group_of(pod)
+        group = None if name is None else self._groups.get(name)
+        if group is None:
+            return
+        group.rejected.add(_key_of(pod))
+        if not group.waiting:
+            return
+        stuck = [(each.rank, key) for key, each in self._groups.items() if each.waiting and each.rejected]
+        (_, first), *others = sorted(stuck)
+        for _, key in others:
+            self._yielding[key] = first
+            self._deny_all(self._groups[key], self._yields(key))
+            # The group counts as stuck again once another attempt fails: by then there may be room for all its pods.
+            self._groups[key].rejected.clear()
 
     # Extension points
 
@@ -117,7 +154,7 @@ class Coscheduling:
         if known < group.needed:
             words = TOO_FEW_PODS.format(group="/".join(name), known=known, needed=group.needed)
             return _rejected(words)
-        return OK
+        return _rejected(self._yields(name)) if name in self._yielding else OK
 
     def gate_reads(self, workload: Workload[Any], /) -> Reads:
         name = group_of(info_of_workload(workload).pod)
@@ -138,17 +175,19 @@ class Coscheduling:
         group.waiting.pop(key, None)
         if counted:
             reason = GAVE_UP.format(pod=context.workload.key, group="/".join(name))
-            for other in group.waiting.values():
-                self._decisions.append((other, reason))
-            group.waiting.clear()
+            group.failures += 1
+            self._deny_all(group, reason)
 
     def permit(self, context: CommitContext, /) -> tuple[Status, timedelta | None]:
         name = group_of(info_of_workload(context.workload).pod)
         if name is None:
             return OK, None
+        if name in self._yielding:  # the pod was queued before
+            return _rejected(self._yields(name)), None
         group, key = self._group(name), _workload_pod(context.workload.key)
         needed = group.needed if group.needed is not None else len(group.pods) + 1
-        group.waiting[key] = context.workload.key
+        group.rejected.discard(key)
+        group.waiting[key] = context.workload
         placed = len(group.placed | group.waiting.keys())
         if placed < needed:
             words = WAITS.format(placed=placed, needed=needed, group="/".join(name))
@@ -174,15 +213,30 @@ class Coscheduling:
                 rest += scheduler.deny(key, NAME, reason, now=now)
             else:
                 rest += scheduler.allow(key, NAME, now=now)
+        for name, first in list(self._yielding.items()):
+            group = self._groups.get(first)
+            if group is None or not group.waiting:
+                del self._yielding[name]
+                scheduler.on_event(Event(label=MAY_START, columns={group_key(*name): Direction.UP}), now=now)
         return rest
 
     def _release(self, group: _Group) -> None:
         """Allow the pods that wait, if there are enough."""
         if group.needed is None or len(group.placed | group.waiting.keys()) < group.needed:
             return
+        group.failures = 0
         for pod, workload in group.waiting.items():
             group.placed.add(pod)
-            self._decisions.append((workload, ""))
+            self._decisions.append((workload.key, ""))
+        group.waiting.clear()
+
+    def _yields(self, name: PodKey) -> str:
+        return YIELDS.format(group="/".join(name), first="/".join(self._yielding[name]))
+
+    def _deny_all(self, group: _Group, reason: str) -> None:
+        """Let all pods that wait give their nodes back."""
+        for workload in group.waiting.values():
+            self._decisions.append((workload.key, reason))
         group.waiting.clear()
 
     def _group(self, name: PodKey) -> _Group:
