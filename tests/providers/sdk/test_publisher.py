@@ -75,9 +75,8 @@ def test_bad_cluster_affects_only_itself() -> None:
 
 def test_failed_round_fails_every_cluster() -> None:
     publisher = Publisher((FREE,), horizon=180, interval=60)
-    found = publisher.record_failure(
-        ProviderError("line\nbreak", reason="odd one"), clusters=["c1", "c2"], now=NOW
-    )
+    error = ProviderError("line\nbreak", reason="odd one")
+    found = publisher.record_failure(error, clusters=["c1", "c2"], now=NOW)
     assert found.next_checks == {"c1": NOW, "c2": NOW}
     assert {(each.reason, each.message) for each in found.problems} == {("CollectionFailed", "line break")}
 

@@ -3,7 +3,7 @@
 import secrets
 import uuid
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -98,7 +98,7 @@ def restrict_to_endpoint(resource: Resource, document: Document, old: Document, 
             _keep(document, old, key)
         if resource.custom:
             managers = document["metadata"].get("managedFields")
-            document["metadata"] = _clone(old["metadata"])
+            _keep(document, old, "metadata")
             if managers is not None:
                 document["metadata"]["managedFields"] = managers
     elif not subresource and "status" in resource.subresources:
@@ -117,13 +117,9 @@ def bump_generation(kind: Kind, document: Document, old: Document, subresource: 
 
 def _keep(document: Document, old: Document, key: str) -> None:
     if key in old:
-        document[key] = _clone(old[key])
+        document[key] = decode_value(_encode(old[key]))
     else:
         document.pop(key, None)
-
-
-def _clone(value: Any) -> Any:
-    return decode_value(_encode(value))
 
 
 def _specification(document: Document) -> Document:

@@ -136,9 +136,7 @@ class WorkReconciler:
         if record is not None:
             conditions = status.deleting_conditions(work, now=self._clock.wall())
             if conditions != work.status.conditions:
-                work = await self._patch(
-                    work, {"status": {"conditions": encode_all(conditions)}}, status=True
-                )
+                work = await self._patch(work, {"status": {"conditions": _encode(conditions)}}, status=True)
             record = await self._applied.delete(record)
         if record is not None and not await self._remove(record, work, state, result):
             result.failed = True
@@ -280,7 +278,7 @@ class WorkReconciler:
         if found == work.status:
             return work
         body: dict[str, Any] = {
-            "conditions": encode_all(found.conditions),
+            "conditions": _encode(found.conditions),
             "resourceStatus": {"manifests": [encode(each) for each in found.resourceStatus.manifests]},
         }
         written = await self._patch(work, {"status": body}, status=True)
@@ -341,5 +339,5 @@ def _is_transient(error: KubeError) -> bool:
             return error.retryable or isinstance(error, AlreadyExists)
 
 
-def encode_all(conditions: Sequence[Any]) -> list[dict[str, Any]]:
+def _encode(conditions: Sequence[Any]) -> list[dict[str, Any]]:
     return [encode(each) for each in conditions]
