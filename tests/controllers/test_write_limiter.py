@@ -3,7 +3,7 @@
 import asyncio
 
 from fairway.api.event import CoreEvent, Event
-from fairway.controllers.write_limiter import MOST_AHEAD, EventLane, Lane, WriteLimiter
+from fairway.controllers.write_limiter import LONG_BURST, MOST_AHEAD, EventLane, Lane, WriteLimiter
 
 
 class Writes:
@@ -52,6 +52,28 @@ async def test_writes_beyond_the_limit_wait_in_order() -> None:
     assert writes.begun == ["a", "b", "c"]
     await writes.end("a")
     assert writes.begun == ["a", "b", "c", "d"]
+
+
+async def test_long_burst_has_more_slots_until_only_events_wait() -> None:
+    limiter = WriteLimiter(at_once=2, in_long_burst=4)
+    writes, sink = Writes(limiter), _Sink()
+    names = [f"p{number}" for number in range(LONG_BURST + 2)]
+    for name in names[:-1]:
+        await writes.begin(name, urgent=True)
+    assert writes.begun == names[:2]
+    await writes.begin(names[-1], urgent=True)
+    assert writes.begun == names[:4]
+
+    event = asyncio.create_task(EventLane(sink, limiter).create(CoreEvent()))
+    for name in names[:-2]:
+        await writes.end(name)
+    assert writes.begun == names
+    assert not event.done()
+    await writes.begin("next", urgent=True)
+    await writes.end(names[-1])
+    assert writes.begun[-1] == "next"
+    await writes.end("next")
+    await event
 
 
 async def test_urgent_write_overtakes_earlier_deferrable_ones() -> None:

@@ -7,6 +7,9 @@ decisions, so a status or scores of the same clusters are written after all deci
 The first decisions of a burst are written, and their events recorded, while the last ones are being computed. An event
 that took a free slot then would cost the hub as much as one of the decisions to come. So events can wait until no
 decision is being written.
+
+A few at a time are best for the next decisions, and keep a hub less busy than it could be. So a long burst, such as the
+first decisions after a start, gets more slots.
 """
 
 import asyncio
@@ -18,7 +21,11 @@ from fairway.api.event import CoreEvent, Event
 from fairway.kube.events import Sink
 
 AT_ONCE: Final = 8
-"""Concurrent writes: as many as keep a hub busy."""
+"""Concurrent writes: half of a burst is complete after half of the time."""
+AT_ONCE_IN_LONG_BURST: Final = 16
+"""Concurrent writes while many wait: as many as keep a hub busy."""
+LONG_BURST: Final = 64
+"""Decisions and statuses that had to wait, before none waited any more, make a long burst."""
 MOST_AHEAD: Final = 100
 """Writes that may overtake one of a later lane, so that no lane starves."""
 
@@ -82,10 +89,16 @@ class _Turn:
 
 class WriteLimiter:
     """``events_after``: events wait while decisions are being written, unless none was begun for so many seconds, as on
-    a hub that does not respond. 0: they take any free slot."""
+    a hub that does not respond. 0: they take any free slot. ``in_long_burst``: slots in a long burst."""
 
-    def __init__(self, *, at_once: int = AT_ONCE, events_after: float = 0.0) -> None:
+    def __init__(
+        self, *, at_once: int = AT_ONCE, in_long_burst: int = AT_ONCE_IN_LONG_BURST, events_after: float = 0.0
+    ) -> None:
         self._free = at_once
+        """Below 0 if a long burst ended while its slots are taken."""
+        self._more = max(in_long_burst - at_once, 0)
+        self._waited = 0
+        """Decisions and statuses that had to wait since none did."""
         self._lanes: dict[Lane, deque[_Waiter]] = {lane: deque() for lane in Lane}
         self._overtaken = dict.fromkeys(Lane, 0)
         """Writes since a waiter of this lane got a turn."""
@@ -104,7 +117,7 @@ class WriteLimiter:
 
     async def begin(self, lane: Lane, owner: Owner | None, *, droppable: bool) -> None:
         if (
-            self._free
+            self._free > 0
             and not any(self._lanes[each] for each in _UP_TO[lane])
             and not (lane is Lane.EVENT and self._holds_events())
         ):
@@ -136,6 +149,11 @@ class WriteLimiter:
         self._lanes[lane].append(waiter)
         if owner is not None:
             self._waiting[owner] = waiter
+        if lane is not Lane.EVENT:
+            self._waited += 1
+            if self._waited == LONG_BURST:
+                self._free += self._more
+                self._fill()
         try:
             await waiter.turn
         except Superseded:
@@ -152,8 +170,13 @@ class WriteLimiter:
         self._free += 1
         self._fill()
 
+    def _end_burst(self) -> None:
+        if self._waited >= LONG_BURST:
+            self._free -= self._more
+        self._waited = 0
+
     def _fill(self) -> None:
-        while self._free and (chosen := self._choose()) is not None:
+        while self._free > 0 and (chosen := self._choose()) is not None:
             self._free -= 1
             chosen.turn.set_result(None)
 
@@ -163,10 +186,10 @@ class WriteLimiter:
             while line and line[0].turn.done():
                 line.popleft()
         waiting = [lane for lane, line in self._lanes.items() if line]
-        if waiting == [Lane.EVENT] and self._holds_events():
-            return None
-        if not waiting:
-            return None
+        if not waiting or waiting == [Lane.EVENT]:
+            self._end_burst()
+            if not waiting or self._free <= 0 or self._holds_events():
+                return None
         lane = next((each for each in waiting if self._overtaken[each] >= MOST_AHEAD), waiting[0])
         self._overtake([each for each in waiting if each > lane])
         self._overtaken[lane] = 0
