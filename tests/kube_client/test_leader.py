@@ -406,6 +406,12 @@ class TestOne:
         assert Timing.of_lease(Timing().lease) == Timing()
         assert Timing.of_lease(30) == Timing(lease=30, renew=20.0, retry=4.0)
 
+    @pytest.mark.parametrize(("seconds", "fresh"), [(3, 0.6), (15, 3.0), (300, 3.0)])
+    def test_leader_writes_for_at_most_three_seconds_after_a_confirmation(
+        self, seconds: int, fresh: float
+    ) -> None:
+        assert Timing.of_lease(seconds).fresh == pytest.approx(fresh)
+
     def test_leader_identities_are_unique(self) -> None:
         assert unique_identity("pod-1") != unique_identity("pod-1")
         assert unique_identity("pod-1").startswith("pod-1_")
@@ -641,6 +647,21 @@ class TestGuard:
         assert hub.writes == writes
         await replica.elector.check(fresh=1.0)
         assert hub.writes == writes + 1
+        await replica.end()
+
+    async def test_recent_enough_renewals_spare_requests_only_while_they_succeed(self) -> None:
+        hub = FakeLease()
+        replica = await self.lead(hub)
+        renewals = hub.writes
+        for _ in range(100):
+            await asyncio.sleep(0.1)
+            await replica.elector.check(fresh=Timing().fresh)
+        assert hub.writes == renewals + 5  # every two seconds, none by a check
+        replica.wire.faults = [answer_lost] * 2
+        await asyncio.sleep(Timing().fresh)
+        renewals = hub.writes
+        await replica.elector.check(fresh=Timing().fresh)
+        assert hub.writes > renewals
         await replica.end()
 
     async def test_concurrent_fence_checks_share_a_renewal(self) -> None:

@@ -5,9 +5,6 @@ from typing import Final, Protocol
 
 from fairway.kube import Elector, Fence
 
-FRESH_SECONDS: Final = 1.0
-"""A lease confirmed so recently needs no new confirmation: others wait many times longer before they take it."""
-
 
 class Leadership(Protocol):
     def batch(self) -> AbstractAsyncContextManager[object]:
@@ -37,7 +34,8 @@ class Elected:
         self._elector, self._fence = elector, fence
 
     def batch(self) -> AbstractAsyncContextManager[object]:
-        return self._elector.guard(fresh=FRESH_SECONDS)
+        # Others wait many times longer before they take the Lease.
+        return self._elector.guard(fresh=self._elector.timing.fresh)
 
     def ensure(self) -> None:
         self._fence.ensure()

@@ -121,7 +121,7 @@ class Elector:
     ) -> None:
         self.identity: Final = identity or unique_identity()
         self._store = store
-        self._timing = timing or Timing()
+        self.timing: Final = timing or Timing()
         self._on_started, self._on_stopped = on_started, on_stopped
         self._on_event = on_event
         self._on_waiting, self._waiting_for, self._reported = on_waiting, "", -math.inf
@@ -196,7 +196,7 @@ class Elector:
     async def _campaign(self) -> Term | None:
         while not self._stop.is_set():
             try:
-                async with asyncio.timeout(self._timing.request):
+                async with asyncio.timeout(self.timing.request):
                     term = await self._attempt()
             except (KubeError, TimeoutError) as error:
                 self._log_once(f"cannot take part in the election: {str(error) or UNCONFIRMED}")
@@ -204,7 +204,7 @@ class Elector:
                 if term is not None:
                     return term
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._timing.retry * (1 + self._timing.jitter * self._chance())):
+                async with asyncio.timeout(self.timing.retry * (1 + self.timing.jitter * self._chance())):
                     await self._stop.wait()
         return None
 
@@ -241,7 +241,7 @@ class Elector:
         stamp = format_micro_time(wall)
         spec = {
             "holderIdentity": self.identity,
-            "leaseDurationSeconds": self._timing.lease,
+            "leaseDurationSeconds": self.timing.lease,
             "acquireTime": stamp,
             "renewTime": stamp,
             # Also when the Lease still names us from a term that is over: every term has its own token.
@@ -259,7 +259,7 @@ class Elector:
         previous = self._leader
         self._observe(lease)
         term = Term(
-            lease=lease, previous=previous, clock=self._clock, sent=sent, stamp=wall, lasts=self._timing.renew
+            lease=lease, previous=previous, clock=self._clock, sent=sent, stamp=wall, lasts=self.timing.renew
         )
         return term if term.valid else None
 
@@ -267,7 +267,7 @@ class Elector:
         """Any change of the Lease shows that its holder is alive, counted from when the change was seen."""
         spec, version = lease.spec, lease.metadata.resourceVersion
         if self._seen is None or self._seen.version != version:
-            lasts = effective_lease_seconds(spec.leaseDurationSeconds, default=self._timing.lease)
+            lasts = effective_lease_seconds(spec.leaseDurationSeconds, default=self.timing.lease)
             self._seen = _Sighting(version, spec.holderIdentity, self._clock.monotonic() + lasts)
         self._leader = spec.holderIdentity or self._leader
 
@@ -310,9 +310,9 @@ class Elector:
     async def _renew_until_over(self, term: Term) -> None:
         """Renew until the term ends, and end it when its time is over."""
         while term.valid:
-            await asyncio.sleep(min(self._timing.retry, max(term.remaining, _TICK)))
-            if self._clock.monotonic() - term.responded > self._timing.stuck:
-                term.end(STUCK.format(seconds=self._timing.stuck))
+            await asyncio.sleep(min(self.timing.retry, max(term.remaining, _TICK)))
+            if self._clock.monotonic() - term.responded > self.timing.stuck:
+                term.end(STUCK.format(seconds=self.timing.stuck))
                 self._log_once(f"gave up the lease: {term.ended}")
                 break
             term.ping()
@@ -326,7 +326,7 @@ class Elector:
 
     async def _confirm(self, term: Term, *, since: float) -> None:
         try:
-            async with asyncio.timeout(min(self._timing.request, term.remaining)), self._renewing:
+            async with asyncio.timeout(min(self.timing.request, term.remaining)), self._renewing:
                 if term.sent < since:
                     await self._renew(term)
         except TimeoutError:
@@ -342,7 +342,7 @@ class Elector:
             # A write without a change would not show others that this process is alive. So the time written always
             # differs, even if the wall clock stands still or goes back.
             term.stamp = max(self._clock.wall(), term.stamp + timedelta(microseconds=1))
-            spec = {"leaseDurationSeconds": self._timing.lease, "renewTime": format_micro_time(term.stamp)}
+            spec = {"leaseDurationSeconds": self.timing.lease, "renewTime": format_micro_time(term.stamp)}
             sent = self._clock.monotonic()
             try:
                 lease = await self._runner.run(self._store.patch(spec, resource_version=term.version))
@@ -375,7 +375,7 @@ class Elector:
         """Release the Lease after the work has ended. If another process took it, its version changed, and it stays."""
         spec = {"holderIdentity": None, "renewTime": format_micro_time(self._clock.wall())}
         try:
-            async with asyncio.timeout(self._timing.request):
+            async with asyncio.timeout(self.timing.request):
                 for _ in range(_CONFLICTS):
                     try:
                         await self._runner.run(self._store.patch(spec, resource_version=term.version))

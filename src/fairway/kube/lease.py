@@ -18,7 +18,9 @@ BAD_TIMING: Final = "must be lease > renew > retry × (1 + jitter) > 0, and stuc
 LONGEST_LEASE: Final = 300
 """Seconds; longer durations in a Lease are cut to this. OCM uses 137 seconds."""
 SHORTEST_LEASE: Final = 3
-"""Seconds; a leader writes for up to a second without a new confirmation of its Lease."""
+"""Seconds."""
+LONGEST_UNCONFIRMED: Final = 3.0
+"""Seconds for which a leader writes at most without a new confirmation of its Lease."""
 CLOCKS_APART: Final = timedelta(hours=1)
 """Seconds; a renewTime further in the future is ignored where clocks must be compared."""
 
@@ -103,6 +105,12 @@ class Timing:
             renew=default.renew * seconds / default.lease,
             retry=default.retry * seconds / default.lease,
         )
+
+    @property
+    def fresh(self) -> float:
+        """How long a confirmed renewal counts as recent: longer than ``retry``, so that work does not wait for a
+        request while renewals succeed."""
+        return min(self.retry * 1.5, LONGEST_UNCONFIRMED)
 
     @property
     def request(self) -> float:
