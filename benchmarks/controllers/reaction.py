@@ -137,18 +137,40 @@ class Fleet:
         if changes:
             group.history.append(best)
             group.written.append(float("inf"))
-        await self._stage.client.patch(
-            ADD_ON_PLACEMENT_SCORES,
-            SCORE,
-            {"status": score_status(group.scores[name], valid=VALID)},
-            kind=Patch.MERGE,
-            namespace=name,
-            subresource="status",
-        )
+        await self._patch(name, group.scores[name])
         if changes:
             group.written[-1] = time.monotonic()
             self.changes += 1
         self.writes += 1
+
+    async def restore(self) -> None:
+        """Write the initial scores again, so that every measurement has the same changes."""
+        moved = [
+            (group, name)
+            for group in self._groups.values()
+            for name, value in group.scores.items()
+            if value != self._stage.scores[name]
+        ]
+
+        async def write(number: int) -> None:
+            group, name = moved[number]
+            group.scores[name] = self._stage.scores[name]
+            await self._patch(name, group.scores[name])
+
+        await objects.rate(objects.WRITERS, len(moved), write)
+        for group in self._groups.values():
+            group.history.append(group.best())
+            group.written.append(time.monotonic())
+
+    async def _patch(self, name: str, value: int) -> None:
+        await self._stage.client.patch(
+            ADD_ON_PLACEMENT_SCORES,
+            SCORE,
+            {"status": score_status(value, valid=VALID)},
+            kind=Patch.MERGE,
+            namespace=name,
+            subresource="status",
+        )
 
 
 def divided(stage: Stage, names: Mapping[str, str]) -> dict[str, Group]:
@@ -199,17 +221,18 @@ async def measure(
         bare = {}
         for name, arguments in BARE.items() if floor else ():
             note(name)
-            watcher.begin()
+            await fleet.restore()
             fleet = Fleet(stage, groups, period=period)
             options = ("--kubeconfig", str(stage.kubeconfig), "--chosen", str(CHOSEN), *arguments)
             async with child("benchmarks.controllers.bare", *options) as writer:
+                await _caught_up(watcher, owned)
                 while (await writer.ask("figures"))["busy"]:
                     await asyncio.sleep(0.1)
+                watcher.begin()
                 bare[name] = await _react(stage, writer, fleet, seconds)
                 await _caught_up(watcher, owned)
                 bare[name] |= {**_samples(watcher), "resident": memory(writer.pid)[0]}
-    for group in groups.values():
-        stage.scores.update(group.scores)
+    await fleet.restore()
     await objects.clear(stage.client, NAMESPACE)
     return {
         **found,
@@ -249,7 +272,7 @@ def _samples(watcher: Watcher) -> dict[str, Any]:
         "samples": len(watcher.samples),
         "early": watcher.early,
         "unexpected": watcher.unexpected,
-        "times": watcher.samples,
+        "times": list(watcher.samples),
         **_percentiles(watcher.samples),
     }
 
