@@ -12,6 +12,7 @@ from fairway.engine.memory import Memory
 from fairway.fleet.instant import to_micros
 from fairway.placement import PlacementWorkload, default_profile
 from fairway.placement.alike import AlikePlacements
+from fairway.placement.verdict import conclude
 from fairway.plugins.trust import MISSING_SCORE
 from fairway.testing import builders as make
 
@@ -70,6 +71,21 @@ def test_details_are_computed_once_for_alike_placements_although_decisions_are_w
         details.append(outcome.details)
         cycles.fleet.upsert_decision(make.decision(each.name, outcome.selected, placement=each.name))
     assert details[0] is details[1]
+
+
+def test_decisions_of_alike_placements_are_derived_once_and_again_after_a_change() -> None:
+    cycles, workloads = Cycles(), [workload_of("p1"), workload_of("p2")]
+    for each in workloads:
+        cycles.followed(each)
+    for value in (10, 20):
+        cycles.fleet.upsert_score(make.score("c2", {"free": value}))
+        outcomes = [
+            cycles.memory.run(cycles.fleet.snapshot(), each, default_profile(), now=NOW) for each in workloads
+        ]
+        pages = [conclude(outcome, each).pages[0] for outcome, each in zip(outcomes, workloads, strict=True)]
+        assert [page.name for page in pages] == ["p1-decision-1", "p2-decision-1"]
+        assert [[each.score for each in page.decisions] for page in pages] == [[value]] * 2
+        assert pages[0].decisions[0] is pages[1].decisions[0]
 
 
 def test_alike_placements_have_the_same_feasible_rows() -> None:

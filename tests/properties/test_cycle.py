@@ -48,6 +48,10 @@ from strategies import (
 EXAMPLES = settings(max_examples=20)
 
 
+def _reasons(outcome: Outcome) -> list[tuple[str, str, int]]:
+    return list(outcome.reasons())
+
+
 def seen(outcome: Outcome) -> dict[str, Any]:
     """Return the whole outcome, by name."""
     details = outcome.details
@@ -58,6 +62,7 @@ def seen(outcome: Outcome) -> dict[str, Any]:
         "eligible": outcome.names(details.eligible),
         "stages": [(stage.plugin, outcome.names(stage.survivors)) for stage in details.stages],
         "totals": outcome.totals_by_name(),
+        "derived": outcome.derive(_reasons),
         "scored": [
             (
                 each.plugin,

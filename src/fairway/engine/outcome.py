@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from fairway.fleet.snapshot import Snapshot
 REASON_LENGTH = 1000
 """Maximum length of the terms of a reason, in characters."""
 NOBODY: Rows = np.zeros(0, dtype=np.int64)
+
+T = TypeVar("T")
 
 
 class Stage(NamedTuple):
@@ -55,6 +57,8 @@ class Details:
     """Rows that passed every filter, ascending; empty when the cycle was aborted."""
     totals: Scores = field(default_factory=lambda: NOBODY)
     scored: tuple[Scored, ...] = ()
+    derived: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+    """See ``Outcome.derive``."""
 
 
 class Outcome:
@@ -103,6 +107,15 @@ class Outcome:
         if not isinstance(self._details, Details):
             self._details = self._details()
         return self._details
+
+    def derive(self, make: "Callable[[Outcome], T]") -> T:
+        """Return ``make(self)``, which is computed once for all workloads that share these details. It must not depend
+        on anything else of the workload, and its result must not be changed."""
+        derived, key = self.details.derived, (make, self.selected_rows.tobytes())
+        if key not in derived:
+            derived[key] = make(self)
+        found: T = derived[key]
+        return found
 
     @property
     def eligible(self) -> bool:

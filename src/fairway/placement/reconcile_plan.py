@@ -16,6 +16,7 @@ from fairway.api.decision import PlacementDecision
 from fairway.api.meta import FALSE, Condition, ObjectMeta, OwnerReference, set_condition
 from fairway.api.placement import SORT_BY_SCORE, Placement, PlacementStatus
 from fairway.engine.fault import Fault
+from fairway.engine.outcome import Outcome
 from fairway.engine.status import OK, Code, Status
 from fairway.fleet.instant import Micros, to_micros
 from fairway.placement import conditions, steps
@@ -190,9 +191,7 @@ def make_plan(
         status=status,
         selected=frozenset(verdict.outcome.selected),
         outcome=Status(outcome.code, outcome.reasons if told else (), outcome.plugin),
-        scores=score_text(verdict.outcome.totals_by_name(first=MOST_SCORES))
-        if told or any(step.rescored for step in fills)
-        else "",
+        scores=verdict.outcome.derive(_score_text) if told or any(step.rescored for step in fills) else "",
         until=until,
         recorded=recorded,
     )
@@ -237,6 +236,10 @@ def _stuck(status: Status) -> Condition:
     return Condition(
         type=conditions.SATISFIED, status=FALSE, reason=conditions.NOT_ALL_SCHEDULED, message=status.message
     )
+
+
+def _score_text(outcome: Outcome) -> str:
+    return score_text(outcome.totals_by_name(first=MOST_SCORES))
 
 
 def score_text(scores: Mapping[str, int]) -> str:

@@ -67,7 +67,7 @@ def conclude(outcome: Outcome, workload: PlacementWorkload) -> Verdict:
         order=_by_rank(outcome) if spec.sortBy == SORT_BY_SCORE else sorted,
     )
     status = division.status if division.status.aborts else outcome.status
-    paginated = paginate(workload.name, division.groups, _details(outcome))
+    paginated = paginate(workload.name, division.groups, outcome.derive(_details))
     return Verdict(
         outcome=outcome,
         status=status,
