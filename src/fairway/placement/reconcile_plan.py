@@ -182,7 +182,7 @@ def make_plan(
     if stamp_due is not None and _differs_in_stamp_only(placement, desired):
         status = None
         until = stamp_due if until is None else min(until, stamp_due)
-    told = any(step.changed for step in fills)
+    changed = any(step.changed for step in fills)
     outcome = verdict.status
     return ReconcilePlan(
         placement=placement,
@@ -190,8 +190,8 @@ def make_plan(
         steps=todo,
         status=status,
         selected=frozenset(verdict.outcome.selected),
-        outcome=Status(outcome.code, outcome.reasons if told else (), outcome.plugin),
-        scores=verdict.outcome.derive(_score_text) if told or any(step.rescored for step in fills) else "",
+        outcome=Status(outcome.code, outcome.reasons if changed else (), outcome.plugin),
+        scores=verdict.outcome.derive(_score_text) if changed or any(step.rescored for step in fills) else "",
         until=until,
         recorded=recorded,
     )
