@@ -38,9 +38,6 @@ STALE_SECONDS: Final = 60.0
 
 GC_FREEZE_MIN_OBJECTS: Final = 500
 """Number of objects from which the garbage collector's view is frozen after the first sync."""
-GC_ALLOCATIONS: Final = 3_000
-"""Net allocations between garbage collections then. Python's default of 700 makes full collections of about 20 ms
-frequent, and they start where objects are created: in bursts of decisions."""
 
 NOT_LISTED: Final = "{kind} not listed yet"
 OUT_OF_SIGHT: Final = "{kind} has not been watched for {seconds:.0f} s"
@@ -137,7 +134,6 @@ class Manager:
             # delay the first decision by a tenth of a second for 3,000 objects.
             gc.collect(1)
             gc.freeze()
-            gc.set_threshold(GC_ALLOCATIONS, *gc.get_threshold()[1:])
         groups = self._groups()
         try:
             async with asyncio.TaskGroup() as tasks:
