@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import pytest
 
 from fairway.api.lease import Lease, format_micro_time
+from fairway.controllers.leadership import Elected
 from fairway.kube.connection import Connection
 from fairway.kube.errors import AlreadyExists, Conflict, NotFound, TransportError
 from fairway.kube.fence import NOT_LEADING, NOT_RENEWED, Fence, LeaderError, Lost, Unconfirmed
@@ -649,19 +650,21 @@ class TestGuard:
         assert hub.writes == writes + 1
         await replica.end()
 
-    async def test_recent_enough_renewals_spare_requests_only_while_they_succeed(self) -> None:
+    async def test_batches_of_writes_need_no_request_while_renewals_succeed(self) -> None:
         hub = FakeLease()
         replica = await self.lead(hub)
+        leadership = Elected(replica.elector, replica.fences[0])
         renewals = hub.writes
         for _ in range(100):
             await asyncio.sleep(0.1)
-            await replica.elector.check(fresh=Timing().fresh)
-        assert hub.writes == renewals + 5  # every two seconds, none by a check
+            async with leadership.batch():
+                leadership.ensure()
+        assert hub.writes == renewals + 5  # every two seconds, none by a batch
         replica.wire.faults = [answer_lost] * 2
         await asyncio.sleep(Timing().fresh)
         renewals = hub.writes
-        await replica.elector.check(fresh=Timing().fresh)
-        assert hub.writes > renewals
+        async with leadership.batch():
+            assert hub.writes > renewals
         await replica.end()
 
     async def test_concurrent_fence_checks_share_a_renewal(self) -> None:

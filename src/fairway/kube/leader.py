@@ -23,10 +23,11 @@ and on entering and leaving ``guard``. A term that is over stays over, even if a
 **What remains.** A write that was sent cannot be revoked: if a process is frozen between reading the clock and the
 system call, or a packet takes longer than ``lease - renew`` seconds, the write may reach the hub while another process
 leads. No local clock includes the time for which a virtual machine was paused: the renewal at the start of a guard
-detects that, but a pause within the block stays unnoticed until the next one. The hub does not know fences, so such
-writes must be harmless: give them the resourceVersion they are based on. Then the hub rejects them once the new leader
-has written; until then they are what the old term decided. If the Lease is deleted, any process may create it: the
-holder notices with its next renewal or guard.
+detects that, but a pause within the block stays unnoticed until the next one, as does one within the ``fresh`` seconds
+in which a guard needs no renewal. The hub does not know fences, so such writes must be harmless: give them the
+resourceVersion they are based on. Then the hub rejects them once the new leader has written; until then they are what
+the old term decided. If the Lease is deleted, any process may create it: the holder notices with its next renewal or
+guard.
 
 **On which thread.** With a ``LeaseThread`` the requests are made on its event loop, so a renewal does not wait for the
 event loop of the controllers. If that loop does not respond for ``stuck`` seconds, its term is ended, and the Lease is

@@ -18,7 +18,7 @@ BAD_TIMING: Final = "must be lease > renew > retry × (1 + jitter) > 0, and stuc
 LONGEST_LEASE: Final = 300
 """Seconds; longer durations in a Lease are cut to this. OCM uses 137 seconds."""
 SHORTEST_LEASE: Final = 3
-"""Seconds."""
+"""Seconds; renewals are then 0.4 seconds apart."""
 LONGEST_UNCONFIRMED: Final = 3.0
 """Seconds for which a leader writes at most without a new confirmation of its Lease."""
 CLOCKS_APART: Final = timedelta(hours=1)
