@@ -6,7 +6,8 @@ a score that changes a decision to the arrival of the new decision on a watch. I
 written before the decision, a decision for both ends both samples. The times of the hub, the watch and the network
 are included.
 
-The rows *bare writer* are the floor: a process that does nothing but the same writes after the same scores (``bare``).
+The rows *bare writer* are a process that does nothing but the same writes after the same scores (``bare``). It sends
+all decisions of a burst at once, so its median is no lower bound.
 """
 
 import asyncio
