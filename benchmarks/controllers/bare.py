@@ -1,11 +1,11 @@
 """The floor of a reaction: a process that watches scores and writes decisions, and does nothing else.
 
-    python -m benchmarks.controllers.bare --kubeconfig FILE --chosen N [--plain]
+    python -m benchmarks.controllers.bare --kubeconfig FILE --chosen N --at-once N [--plain]
 
-It patches the decisions that a controller left on the hub, with bodies of the same size, all decisions of a group at
-once. It knows the best clusters of a group without a scheduler, proves no leadership, and writes no statuses and no
-events. With ``--plain`` it sends prepared bytes over its own connections instead of using the client of Fairway, and
-decodes nothing but the resource version. It answers the request ``figures``.
+It patches the decisions that a controller left on the hub, with bodies of the same size, as many at a time as the
+controller does. It knows the best clusters of a group without a scheduler, proves no leadership, and writes no statuses
+and no events. With ``--plain`` it sends prepared bytes over its own connections instead of using the client of Fairway,
+and decodes nothing but the resource version. It answers the request ``figures``.
 """
 
 import argparse
@@ -143,14 +143,16 @@ class Group:
 
 
 class Page:
-    def __init__(self, decision: PlacementDecision, group: Group, sender: Sender) -> None:
+    def __init__(
+        self, decision: PlacementDecision, group: Group, sender: Sender, slots: asyncio.Semaphore
+    ) -> None:
         self._meta, self._version = decision.metadata, decision.metadata.resourceVersion
-        self._group, self._sender = group, sender
+        self._group, self._sender, self._slots = group, sender, slots
         self._lock = asyncio.Lock()
         self._written = frozenset(each.clusterName for each in decision.status.decisions)
 
     async def write(self) -> None:
-        async with self._lock:
+        async with self._lock, self._slots:
             best = self._group.best
             if self._written == (chosen := frozenset(name for name, _ in best)):
                 return
@@ -167,8 +169,8 @@ class Page:
 
 
 class Writer:
-    def __init__(self, sender: Sender, chosen: int) -> None:
-        self._sender = sender
+    def __init__(self, sender: Sender, *, chosen: int, at_once: int) -> None:
+        self._sender, self._slots = sender, asyncio.Semaphore(at_once)
         self._groups: defaultdict[str, Group] = defaultdict(lambda: Group(chosen))
         self._group_of: dict[str, Group] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -178,7 +180,7 @@ class Writer:
             self._group_of[cluster.metadata.name] = self._groups[cluster.metadata.labels[GROUP]]
         for decision in (await client.list(PLACEMENT_DECISIONS, namespace=NAMESPACE)).items:
             group = self._groups[decision.metadata.labels[PLACEMENT_LABEL].rpartition("-")[0]]
-            group.pages.append(Page(decision, group, self._sender))
+            group.pages.append(Page(decision, group, self._sender, self._slots))
 
     def hear(self, batch: Batch[AddOnPlacementScore]) -> None:
         changed: dict[int, Group] = {}
@@ -204,10 +206,10 @@ class Writer:
         return bool(self._tasks)
 
 
-async def serve(kubeconfig: Path, *, chosen: int, plain: bool) -> None:
+async def serve(kubeconfig: Path, *, chosen: int, at_once: int, plain: bool) -> None:
     requests = Requests()
     async with Client(load(kubeconfig).context(None)) as client:
-        writer = Writer(Plain(client) if plain else WithClient(client), chosen)
+        writer = Writer(Plain(client) if plain else WithClient(client), chosen=chosen, at_once=at_once)
         await writer.prepare(client)
         informer = Informer(client, ADD_ON_PLACEMENT_SCORES)
         informer.subscribe(writer.hear)
@@ -222,9 +224,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--kubeconfig", type=Path, required=True)
     parser.add_argument("--chosen", type=int, required=True, help="clusters of a decision")
+    parser.add_argument("--at-once", type=int, required=True, help="concurrent writes")
     parser.add_argument("--plain", action="store_true", help="send prepared bytes, without the client")
     given = parser.parse_args()
-    asyncio.run(serve(given.kubeconfig, chosen=given.chosen, plain=given.plain))
+    asyncio.run(serve(given.kubeconfig, chosen=given.chosen, at_once=given.at_once, plain=given.plain))
 
 
 if __name__ == "__main__":

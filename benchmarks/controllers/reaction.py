@@ -6,8 +6,8 @@ a score that changes a decision to the arrival of the new decision on a watch. I
 written before the decision, a decision for both ends both samples. The times of the hub, the watch and the network
 are included.
 
-The rows *bare writer* are a process that does nothing but the same writes after the same scores (``bare``). It sends
-all decisions of a burst at once, so its median is no lower bound.
+The rows *bare writer* are a process that does nothing but the same writes after the same scores (``bare``), as many
+at a time.
 """
 
 import asyncio
@@ -25,6 +25,7 @@ from benchmarks.controllers.stage import Stage
 from benchmarks.measure import Note, percentile, table
 from fairway.api.decision import PlacementDecision
 from fairway.api.placement import PLACEMENT_LABEL
+from fairway.controllers.write_limiter import AT_ONCE
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, PLACEMENT_DECISIONS, Added, Batch, Informer, Patch, Updated
 
 GROUPS = 20
@@ -224,7 +225,15 @@ async def measure(
             note(name)
             await fleet.restore()
             fleet = Fleet(stage, groups, period=period)
-            options = ("--kubeconfig", str(stage.kubeconfig), "--chosen", str(CHOSEN), *arguments)
+            options = (
+                "--kubeconfig",
+                str(stage.kubeconfig),
+                "--chosen",
+                str(CHOSEN),
+                "--at-once",
+                str(AT_ONCE),
+                *arguments,
+            )
             async with child("benchmarks.controllers.bare", *options) as writer:
                 await _caught_up(watcher, owned)
                 while (await writer.ask("figures"))["busy"]:

@@ -5,7 +5,15 @@ from typing import Any
 
 import pytest
 
-from fairway.api.placement import PlacementSpec, Toleration
+from fairway.api.placement import (
+    ClusterSelector,
+    DecisionGroup,
+    DecisionStrategy,
+    GroupStrategy,
+    PlacementSpec,
+    Toleration,
+)
+from fairway.api.selector import LabelSelector
 from fairway.clusters import Fleet
 from fairway.engine import cycle
 from fairway.engine.memory import Memory
@@ -86,6 +94,22 @@ def test_decisions_of_alike_placements_are_derived_once_and_again_after_a_change
         assert [page.name for page in pages] == ["p1-decision-1", "p2-decision-1"]
         assert [[each.score for each in page.decisions] for page in pages] == [[value]] * 2
         assert pages[0].decisions[0] is pages[1].decisions[0]
+
+
+def test_decision_groups_of_alike_placements_follow_labels_that_no_filter_reads() -> None:
+    canaries = DecisionGroup(
+        groupName="canaries",
+        groupClusterSelector=ClusterSelector(labelSelector=LabelSelector(matchLabels={"canary": "yes"})),
+    )
+    grouped = DecisionStrategy(groupStrategy=GroupStrategy(decisionGroups=(canaries,)))
+    cycles = Cycles()
+    workloads = [workload_of(name, numberOfClusters=3, decisionStrategy=grouped) for name in ("p1", "p2")]
+    for label, names in (("no", [""]), ("yes", ["canaries", ""])):
+        cycles.fleet.upsert_cluster(make.cluster("c1", labels={"canary": label}))
+        for each in workloads:
+            outcome = cycles.memory.run(cycles.fleet.snapshot(), each, default_profile(), now=NOW)
+            assert [group.decisionGroupName for group in conclude(outcome, each).groups] == names
+    assert cycles.memory.followed
 
 
 def test_alike_placements_have_the_same_feasible_rows() -> None:

@@ -3,7 +3,7 @@ import pytest
 from fairway.api.decision import ClusterDecision
 from fairway.api.placement import GROUP_INDEX_LABEL, GROUP_NAME_LABEL, PLACEMENT_LABEL
 from fairway.placement.groups import Group
-from fairway.placement.pages import PaginatedDecision, paginate
+from fairway.placement.pages import PaginatedDecision, name_pages, paginate
 
 
 def clusters(count: int) -> tuple[str, ...]:
@@ -16,7 +16,7 @@ def pages(*groups: Group, placement: str = "p1") -> PaginatedDecision:
         for group in groups
         for name in group.clusters
     }
-    return paginate(placement, groups, details)
+    return name_pages(placement, paginate(groups, details))
 
 
 def labels(index: int = 0, name: str = "", placement: str = "p1") -> dict[str, str]:

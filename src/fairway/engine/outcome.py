@@ -97,6 +97,7 @@ class Outcome:
         """Faults of third-party plugins, which ended the cycle or were skipped."""
         self._details = details
         self._selected: list[str] | None = None
+        self._selected_names: frozenset[str] | None = None
 
     @property
     def snapshot(self) -> Snapshot[Any]:
@@ -109,8 +110,9 @@ class Outcome:
         return self._details
 
     def derive(self, make: "Callable[[Outcome], T]") -> T:
-        """Return ``make(self)``, which is computed once for all workloads that share these details. It must not depend
-        on anything else of the workload, and its result must not be changed."""
+        """Return ``make(self)``, which is computed once for all workloads that share these details. It may depend on
+        the details, and on what all these workloads have in common. Its result must not be changed, and must not refer
+        to the snapshot."""
         derived, key = self.details.derived, (make, self.selected_rows.tobytes())
         if key not in derived:
             derived[key] = make(self)
@@ -134,6 +136,12 @@ class Outcome:
             names = self.snapshot.hosts.names
             self._selected = [names[row] for row in self.selected_rows.tolist()]
         return self._selected
+
+    @property
+    def selected_names(self) -> frozenset[str]:
+        if self._selected_names is None:
+            self._selected_names = frozenset(self.selected)
+        return self._selected_names
 
     @property
     def unscheduled(self) -> int:

@@ -24,6 +24,16 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupPages:
+    """The pages of a decision group, before they have names. Placements that are alike share them."""
+
+    name: str
+    count: int
+    """Number of clusters."""
+    pages: tuple[tuple[ClusterDecision, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class PaginatedDecision:
     """All pages of a decision, and its groups."""
 
@@ -31,26 +41,35 @@ class PaginatedDecision:
     groups: tuple[DecisionGroupStatus, ...]
 
 
-def paginate(
-    placement: str, groups: Sequence[Group], details: Mapping[str, ClusterDecision]
-) -> PaginatedDecision:
+def paginate(groups: Sequence[Group], details: Mapping[str, ClusterDecision]) -> tuple[GroupPages, ...]:
     """``details`` has the score and reason to record for each cluster."""
+    return tuple(
+        GroupPages(
+            name=group.name,
+            count=len(group.clusters),
+            pages=tuple(
+                tuple(details[cluster] for cluster in group.clusters[start : start + PAGE_SIZE])
+                for start in range(0, max(1, len(group.clusters)), PAGE_SIZE)
+            ),
+        )
+        for group in groups
+    )
+
+
+def name_pages(placement: str, groups: Sequence[GroupPages]) -> PaginatedDecision:
     pages: list[Page] = []
     statuses: list[DecisionGroupStatus] = []
     for index, group in enumerate(groups):
         labels = {PLACEMENT_LABEL: placement, GROUP_INDEX_LABEL: str(index), GROUP_NAME_LABEL: group.name}
-        names: list[str] = []
-        for start in range(0, max(1, len(group.clusters)), PAGE_SIZE):
-            name = f"{placement}-decision-{len(pages) + 1}"
-            clusters = group.clusters[start : start + PAGE_SIZE]
-            pages.append(Page(name, labels, tuple(details[cluster] for cluster in clusters)))
-            names.append(name)
+        first = len(pages)
+        for decisions in group.pages:
+            pages.append(Page(f"{placement}-decision-{len(pages) + 1}", labels, decisions))
         statuses.append(
             DecisionGroupStatus(
                 decisionGroupIndex=index,
                 decisionGroupName=group.name,
-                decisions=tuple(names),
-                clusterCount=len(group.clusters),
+                decisions=tuple([page.name for page in pages[first:]]),
+                clusterCount=group.count,
             )
         )
     return PaginatedDecision(pages=tuple(pages), groups=tuple(statuses))

@@ -4,7 +4,7 @@ A plan does not refer to the fleet it was made from, so it can wait for the netw
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -151,15 +151,15 @@ def make_plan(
         return ReconcilePlan(
             placement=placement,
             pages=None,
-            status=_changed(placement, _with(placement.status, (_stuck(verdict.status),), now=now)),
+            status=_with_changed(placement, _with(placement, (_stuck(verdict.status),), now=now)),
             until=until,
         )
     if (
         verdict.status.code is Code.MISCONFIGURED
         and placement.metadata.annotations.get(ON_MISCONFIGURATION) == KEEP
     ):
-        kept = _with_conditions(placement, verdict, now=now)
-        return ReconcilePlan(placement=placement, pages=None, status=_changed(placement, kept), until=until)
+        status = _with_changed(placement, _with_conditions(placement, verdict, now=now))
+        return ReconcilePlan(placement=placement, pages=None, status=status, until=until)
     todo = steps.plan(
         verdict.pages,
         placement=placement.metadata.name,
@@ -171,16 +171,23 @@ def make_plan(
     )
     fills = [step for step in todo if isinstance(step, Fill)]
     recorded = now.replace(microsecond=0) if fills else None
-    desired = structs.replace(
-        _with_conditions(placement, verdict, now=now),
-        numberOfSelectedClusters=verdict.selected,
-        decisionGroups=verdict.groups,
-        lastScoreUpdateTime=recorded or last,
+    stamp = recorded or last
+    stamp_due = stamp_due_of(placement, last=stamp, now=now)
+    before, found = placement.status, _with_conditions(placement, verdict, now=now)
+    reported = (
+        found == before.conditions
+        and verdict.selected == before.numberOfSelectedClusters
+        and verdict.groups == before.decisionGroups
     )
-    status = _changed(placement, desired)
-    stamp_due = stamp_due_of(placement, last=recorded or last, now=now)
-    if stamp_due is not None and _differs_in_stamp_only(placement, desired):
-        status = None
+    status = None
+    if not reported or (stamp != before.lastScoreUpdateTime and stamp_due is None):
+        status = PlacementStatus(
+            conditions=found,
+            numberOfSelectedClusters=verdict.selected,
+            decisionGroups=verdict.groups,
+            lastScoreUpdateTime=stamp,
+        )
+    elif stamp_due is not None:
         until = stamp_due if until is None else min(until, stamp_due)
     changed = any(step.changed for step in fills)
     outcome = verdict.status
@@ -189,7 +196,7 @@ def make_plan(
         pages=verdict.pages,
         steps=todo,
         status=status,
-        selected=frozenset(verdict.outcome.selected),
+        selected=verdict.outcome.selected_names,
         outcome=Status(outcome.code, outcome.reasons if changed else (), outcome.plugin),
         scores=verdict.outcome.derive(_score_text) if changed or any(step.rescored for step in fills) else "",
         until=until,
@@ -200,35 +207,34 @@ def make_plan(
 def withhold(plan: ReconcilePlan, message: str, *, now: datetime) -> ReconcilePlan:
     """Return a plan that keeps the earlier decision, and reports why."""
     placement, why = plan.placement, Status(Code.ERROR, (message,))
-    status = _changed(placement, _with(placement.status, (_stuck(why),), now=now))
+    status = _with_changed(placement, _with(placement, (_stuck(why),), now=now))
     return ReconcilePlan(placement=placement, pages=None, status=status, until=plan.until)
 
 
-def _with_conditions(placement: Placement, verdict: Verdict, *, now: datetime) -> PlacementStatus:
+def _with_conditions(placement: Placement, verdict: Verdict, *, now: datetime) -> tuple[Condition, ...]:
     """The condition about missing scores exists only while scores are missing."""
-    unscored = unscored_condition(placement, verdict.outcome)
-    if unscored is not None:
-        return _with(placement.status, (*verdict.conditions, unscored), now=now)
-    known = tuple(each for each in placement.status.conditions if each.type != UNSCORED)
-    return _with(structs.replace(placement.status, conditions=known), verdict.conditions, now=now)
+    unscored = verdict.outcome.derive(unscored_condition)
+    found = _with(
+        placement, verdict.conditions if unscored is None else (*verdict.conditions, unscored), now=now
+    )
+    if unscored is not None or not any(each.type == UNSCORED for each in found):
+        return found
+    return tuple(each for each in found if each.type != UNSCORED)
 
 
-def _with(status: PlacementStatus, found: tuple[Condition, ...], *, now: datetime) -> PlacementStatus:
-    known = status.conditions
+def _with(placement: Placement, found: Iterable[Condition], *, now: datetime) -> tuple[Condition, ...]:
+    known, moment = placement.status.conditions, now.replace(microsecond=0)
     for condition in found:
         if len(condition.message) > LONGEST_MESSAGE:
             condition = structs.replace(condition, message=condition.message[: LONGEST_MESSAGE - 1] + "…")
-        known = set_condition(known, condition, now=now.replace(microsecond=0))
-    return structs.replace(status, conditions=known)
+        known = set_condition(known, condition, now=moment)
+    return known
 
 
-def _changed(placement: Placement, status: PlacementStatus) -> PlacementStatus | None:
-    return None if status == placement.status else status
-
-
-def _differs_in_stamp_only(placement: Placement, status: PlacementStatus) -> bool:
+def _with_changed(placement: Placement, found: tuple[Condition, ...]) -> PlacementStatus | None:
+    """Return the status with these conditions; None if it has them."""
     before = placement.status
-    return structs.replace(status, lastScoreUpdateTime=before.lastScoreUpdateTime) == before
+    return None if found == before.conditions else structs.replace(before, conditions=found)
 
 
 def _stuck(status: Status) -> Condition:

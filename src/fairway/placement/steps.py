@@ -120,8 +120,11 @@ def plan(
         if due:
             fills.append(fill)
     deletes: list[Step] = [Delete(name) for name in removed]
-    kept = {cluster for page in pages for cluster in page.clusters}
-    return (*creates, *strangers, *_ordered(fills, current=current, kept=kept), *relabels, *deletes)
+    ordered: Sequence[Step] = fills
+    if len(pages) > 1:
+        kept = {cluster for page in pages for cluster in page.clusters}
+        ordered = _ordered(fills, current=current, kept=kept)
+    return (*creates, *strangers, *ordered, *relabels, *deletes)
 
 
 def _is_rescored(before: Sequence[ClusterDecision], after: Sequence[ClusterDecision]) -> bool:

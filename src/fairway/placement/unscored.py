@@ -7,9 +7,10 @@ because OCM's two conditions must equal what OCM writes.
 from typing import Final
 
 from fairway.api.meta import TRUE, Condition
-from fairway.api.placement import ADD_ON, Placement
+from fairway.api.placement import ADD_ON
 from fairway.clusters import cells
 from fairway.engine.outcome import Outcome
+from fairway.plugins.placement_workload import placement_of
 
 UNSCORED: Final = "fairway.dev/ScoreMissing"
 NOT_PUBLISHED: Final = "ScoreNotPublished"
@@ -24,10 +25,10 @@ CONDITIONS: Final = {
 }
 
 
-def unscored_condition(placement: Placement, outcome: Outcome) -> Condition | None:
+def unscored_condition(outcome: Outcome) -> Condition | None:
     """None if some candidate has every score that the placement ranks by, or if there are no candidates."""
     missing: list[str] = []
-    policy = placement.spec.prioritizerPolicy
+    policy = placement_of(outcome.context).placement.spec.prioritizerPolicy
     for each in policy.configurations if policy is not None else ():
         coordinate = each.scoreCoordinate
         if coordinate is None or coordinate.type != ADD_ON or coordinate.addOn is None or not each.weight:

@@ -14,9 +14,9 @@ from fairway.engine.status import Code, Status, failed
 from fairway.fleet.instant import Micros
 from fairway.placement.conditions import misconfigured_condition, satisfied_condition
 from fairway.placement.groups import divide
-from fairway.placement.pages import Page, paginate
+from fairway.placement.pages import GroupPages, Page, name_pages, paginate
 from fairway.plugins import clustersets
-from fairway.plugins.placement_workload import PlacementWorkload
+from fairway.plugins.placement_workload import PlacementWorkload, placement_of
 
 LABEL_LENGTH = 63
 NAME_TOO_LONG = (
@@ -59,6 +59,31 @@ def conclude(outcome: Outcome, workload: PlacementWorkload) -> Verdict:
         return Verdict(outcome, refused, (), (), (), frozen=True)
     if outcome.status.aborts and (outcome.faults or outcome.status.plugin == clustersets.NAME):
         return Verdict(outcome, outcome.status, (), (), (), frozen=True)
+    # Named groups depend on labels of the selected clusters, which are no part of the details.
+    named = workload.placement.spec.decisionStrategy.groupStrategy.decisionGroups
+    found = _conclude(outcome) if named else outcome.derive(_conclude)
+    paginated = name_pages(workload.name, found.groups)
+    return Verdict(
+        outcome=outcome,
+        status=found.mistake or outcome.status,
+        conditions=found.conditions,
+        groups=paginated.groups,
+        pages=paginated.pages,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Conclusion:
+    """What placements that are alike have in common."""
+
+    mistake: Status | None
+    """Of the decision groups."""
+    conditions: tuple[Condition, ...]
+    groups: tuple[GroupPages, ...]
+
+
+def _conclude(outcome: Outcome) -> _Conclusion:
+    workload = placement_of(outcome.context)
     spec = workload.placement.spec
     division = divide(
         outcome.snapshot,
@@ -66,11 +91,10 @@ def conclude(outcome: Outcome, workload: PlacementWorkload) -> Verdict:
         spec.decisionStrategy.groupStrategy,
         order=_by_rank(outcome) if spec.sortBy == SORT_BY_SCORE else sorted,
     )
-    status = division.status if division.status.aborts else outcome.status
-    paginated = paginate(workload.name, division.groups, outcome.derive(_details))
-    return Verdict(
-        outcome=outcome,
-        status=status,
+    mistake = division.status if division.status.aborts else None
+    status = mistake or outcome.status
+    return _Conclusion(
+        mistake=mistake,
         conditions=(
             misconfigured_condition(status, ignored=workload.trust.faults),
             satisfied_condition(
@@ -82,8 +106,7 @@ def conclude(outcome: Outcome, workload: PlacementWorkload) -> Verdict:
                 status=status,
             ),
         ),
-        groups=paginated.groups,
-        pages=paginated.pages,
+        groups=paginate(division.groups, outcome.derive(_details)),
     )
 
 

@@ -74,7 +74,7 @@ def _wrong(
         if found.status.message not in {message for *_, message in said}:
             yield f"does not say {found.status.message!r}: {said}"
         return
-    unscored = unscored_condition(placement, found.outcome)
+    unscored = unscored_condition(found.outcome)
     conditions = [*found.conditions, *([] if unscored is None else [unscored])]
     wanted = {(each.type, each.status, each.reason, each.message) for each in conditions}
     if said != wanted:

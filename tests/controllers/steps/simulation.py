@@ -400,7 +400,7 @@ class Simulation:
         if found.frozen:
             assert found.status.message in {message for *_, message in said}
             return
-        unscored = unscored_condition(placement, found.outcome)
+        unscored = unscored_condition(found.outcome)
         wanted = [*found.conditions, *([] if unscored is None else [unscored])]
         assert said == {(each.type, each.status, each.reason, each.message) for each in wanted}
         keeps = placement.metadata.annotations.get(ON_MISCONFIGURATION) == KEEP

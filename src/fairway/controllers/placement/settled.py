@@ -3,7 +3,7 @@
 Most changes of a score change no decision. Such placements need no plan and no place in the queue.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -13,24 +13,61 @@ from fairway.controllers.placement.record import PlacementRecord
 from fairway.engine.outcome import Outcome
 from fairway.fleet.instant import Micros, from_micros
 from fairway.placement.reconcile_plan import due_of, stamp_due_of
+from fairway.plugins.predicate import has_expressions
 
 _TICK: Final = timedelta(milliseconds=1)
 """Timers use another clock than expiry times; a margin so that none fires too early."""
-MOST_CHECKS: Final = 64
-"""Placements that are checked at once, in about a millisecond; more are queued."""
+MOST_CYCLES: Final = 64
+"""Incremental cycles after one change, in about a millisecond. Placements beyond them are queued."""
+MOST_CHECKS: Final = 512
+"""Placements that are checked after one change; more are queued."""
 
 
-class LimitedCheck:
-    """Calls ``check`` a limited number of times."""
+class SettledCheck:
+    """Whether placements stay as they are after one change, without the cost of deciding them.
 
-    __slots__ = ("_check", "_left")
+    ``follow(record)`` runs an incremental cycle; None if that is not possible. Placements that share a memo share its
+    outcome. ``hasten(owner, until)`` is called for a placement that is to be decided earlier than planned before.
+    """
 
-    def __init__(self, check: Callable[[Owner], bool]) -> None:
-        self._check, self._left = check, MOST_CHECKS
+    __slots__ = ("_checks", "_cycles", "_follow", "_hasten", "_now", "_outcomes", "_records")
+
+    def __init__(
+        self,
+        records: Mapping[Owner, PlacementRecord],
+        *,
+        now: datetime,
+        follow: Callable[[PlacementRecord], Outcome | None],
+        hasten: Callable[[Owner, Micros], None],
+    ) -> None:
+        self._records, self._now, self._follow, self._hasten = records, now, follow, hasten
+        self._outcomes: dict[int, Outcome | None] = {}
+        """By the number of the memo."""
+        self._checks = self._cycles = 0
 
     def __call__(self, owner: Owner) -> bool:
-        self._left -= 1
-        return self._left >= 0 and self._check(owner)
+        record = self._records.get(owner)
+        self._checks += 1
+        if record is None or not record.settled or record.memo is None or self._checks > MOST_CHECKS:
+            return False
+        if record.workload.idle or has_expressions(record.workload):
+            return False
+        outcome = self._outcome_of(record, record.memo)
+        until = None if outcome is None else settled_until(record, outcome, now=self._now)
+        if until is None:
+            return False
+        if record.until is None or until < record.until:
+            record.until = until
+            self._hasten(owner, until)
+        return True
+
+    def _outcome_of(self, record: PlacementRecord, memo: int) -> Outcome | None:
+        if memo in self._outcomes:
+            return self._outcomes[memo]
+        self._cycles += 1
+        outcome = None if self._cycles > MOST_CYCLES else self._follow(record)
+        self._outcomes[memo] = outcome
+        return outcome
 
 
 def delay_until(until: Micros, now: datetime) -> float:
@@ -61,5 +98,5 @@ def _as_before(record: PlacementRecord, outcome: Outcome) -> bool:
         bool(record.settled)
         and not groups.decisionGroups
         and not ranked
-        and record.settled == frozenset(outcome.selected)
+        and record.settled == outcome.selected_names
     )

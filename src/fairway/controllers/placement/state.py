@@ -24,7 +24,7 @@ from fairway.controllers.placement.decision_cache import DecisionCache, placemen
 from fairway.controllers.placement.queue import DISTURBED, LISTED, Owner, PlacementQueue
 from fairway.controllers.placement.record import PlacementRecord
 from fairway.controllers.placement.session import WriteSession
-from fairway.controllers.placement.settled import LimitedCheck, delay_until, settled_until
+from fairway.controllers.placement.settled import SettledCheck, delay_until, settled_until
 from fairway.controllers.placement.shard import Shard
 from fairway.controllers.placement.unobserved_writes import UnobservedWrites, is_newer, is_same_version
 from fairway.engine import cycle
@@ -35,7 +35,7 @@ from fairway.engine.outcome import Outcome
 from fairway.engine.points import NEVER_CHANGES
 from fairway.engine.profile import Profile
 from fairway.engine.workload import HostKey
-from fairway.fleet.instant import to_micros
+from fairway.fleet.instant import Micros, to_micros
 from fairway.fleet.journal import NOTHING, Change
 from fairway.kube import (
     ADD_ON_PLACEMENT_SCORES,
@@ -62,7 +62,6 @@ from fairway.placement.dependencies import dependencies_of
 from fairway.placement.reconcile_plan import ReconcilePlan, due_of, make_plan
 from fairway.placement.selection import host_key, selection_of
 from fairway.plugins.placement_workload import PlacementWorkload
-from fairway.plugins.predicate import has_expressions
 from fairway.plugins.work_budget import Paused
 
 log: Final = logging.getLogger(__name__)
@@ -286,7 +285,7 @@ class PlacementState:
                 hosts=frozenset() if decided else frozenset(change.rows),
                 columns=change.columns,
             ),
-            is_unaffected=LimitedCheck(self._is_unaffected) if check else None,
+            is_unaffected=self._settled_check() if check else None,
         )
 
     def rebuild_debits(self, *, now: datetime) -> None:
@@ -362,32 +361,27 @@ class PlacementState:
             plan = replace(plan, selection=selection_of(outcome, workload, pages=plan.pages))
         return replace(plan, faults=faults) if (faults := record.report_faults(outcome.faults)) else plan
 
-    def _is_unaffected(self, owner: Owner) -> bool:
-        """Return whether a settled placement stays as it is, without the cost of deciding it: most changes of a score
-        change no decision."""
-        record = self.records.get(owner)
-        if self._commits or record is None or not record.settled or record.workload.idle:
-            return False
-        if has_expressions(record.workload):
-            return False
-        now = self._queue.wall()
-        began = time.perf_counter()
-        try:
-            outcome = self._memory.follow(
-                self.fleet.snapshot(), record.workload, self.profile, now=to_micros(now)
-            )
-        except Exception:
-            return False  # deciding it fails in the same way, and reports it
-        if outcome is None or self._memory.memo_of(record.workload, self.profile) != record.memo:
-            return False
-        self._meters.cycle(seconds=time.perf_counter() - began, followed=True)
-        until = settled_until(record, outcome, now=now)
-        if until is None:
-            return False
-        if record.until is None or until < record.until:
-            record.until = until
+    def _settled_check(self) -> SettledCheck | None:
+        """Return a check for the placements that a change concerns; None if all must be decided."""
+        if self._commits:
+            return None
+        snapshot, now = self.fleet.snapshot(), self._queue.wall()
+
+        def follow(record: PlacementRecord) -> Outcome | None:
+            began = time.perf_counter()
+            try:
+                outcome = self._memory.follow(snapshot, record.workload, self.profile, now=to_micros(now))
+            except Exception:
+                return None  # deciding it fails in the same way, and reports it
+            if outcome is None or self._memory.memo_of(record.workload, self.profile) != record.memo:
+                return None
+            self._meters.cycle(seconds=time.perf_counter() - began, followed=True)
+            return outcome
+
+        def hasten(owner: Owner, until: Micros) -> None:
             self._queue.hasten(owner, after=delay_until(until, now))
-        return True
+
+        return SettledCheck(self.records, now=now, follow=follow, hasten=hasten)
 
     def work_of(self, owner: Owner) -> int:
         """Work of CEL expressions in the last decision."""
