@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from fairway.api.placement import (
-    ClusterSelector,
     DecisionGroup,
     DecisionStrategy,
+    GroupClusterSelector,
     GroupStrategy,
     PlacementSpec,
     Toleration,
@@ -99,7 +99,7 @@ def test_decisions_of_alike_placements_are_derived_once_and_again_after_a_change
 def test_decision_groups_of_alike_placements_follow_labels_that_no_filter_reads() -> None:
     canaries = DecisionGroup(
         groupName="canaries",
-        groupClusterSelector=ClusterSelector(labelSelector=LabelSelector(matchLabels={"canary": "yes"})),
+        groupClusterSelector=GroupClusterSelector(labelSelector=LabelSelector(matchLabels={"canary": "yes"})),
     )
     grouped = DecisionStrategy(groupStrategy=GroupStrategy(decisionGroups=(canaries,)))
     cycles = Cycles()
