@@ -372,7 +372,8 @@ class Fleet(Table[ManagedCluster]):
         return counts
 
     def _own_decisions(self) -> Decisions:
-        self._decisions = self._own(self._decisions)
+        if self._snapshots:
+            self._decisions = self._own(self._decisions)
         return self._decisions
 
     def _own_table(
