@@ -13,7 +13,7 @@ import aiohttp
 import forked
 from cli.up_process import announced
 from clients.talk import Talk, context
-from fairway.kube.transport import abandon
+from fairway.kube.session import abandon
 
 COMMAND = (sys.executable, "-m", "fairway", "hub")
 

@@ -1,13 +1,14 @@
 """The Kubernetes client: kubeconfig, requests, watches, informers, the work queue, leases and events.
 
     kubeconfig ──▶ connection (address, tls, credentials) ──▶ transport (retries) ──▶ rest.Client
+    transport ──▶ exchange (ordinary requests) or session (aiohttp: watches, lists, proxies)
     rest.Client ──▶ informer (list and watch) ──▶ replica (the store) ──▶ batches of changes ──▶ workqueue
 
 Objects are decoded straight into typed Structs, so a watch event costs microseconds. Decoding drops unknown fields, so
 a typed object is never sent back whole: writes are creations, or patches of the fields we own. ``resource`` is the path
-and type of a kind, ``codec`` decodes, ``errors`` has a class for each reaction. ``leader``, ``lease``, ``lease_thread``
-and ``fence`` elect one writer, ``events`` and ``correlator`` record Events, ``rbac`` describes rights, ``clock`` has
-clocks, back-off and rate limits.
+and type of a kind, ``call`` encodes requests, ``codec`` decodes responses, ``errors`` has a class for each reaction,
+``deadlines`` limit the time of requests. ``leader``, ``lease``, ``lease_thread`` and ``fence`` elect one writer,
+``events`` and ``correlator`` record Events, ``rbac`` describes rights, ``clock`` has clocks, back-off and rate limits.
 
 May import ``fairway.api``, ``fairway.documents`` and ``fairway.observe`` only.
 """

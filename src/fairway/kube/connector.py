@@ -1,4 +1,4 @@
-"""The connections of one client; none outlives the client.
+"""The connections of one client's watches, lists and proxied requests; none outlives the client.
 
 Closing a TLS connection properly waits for the peer, up to 30 seconds if the peer is dead. Connections are aborted
 instead: no data can be lost by that.
@@ -53,12 +53,16 @@ class _TrackedProtocol(ResponseHandler):
 
 
 def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
-    """Detect a dead peer within a minute instead of hours."""
     family, kind, protocol, _, _ = address
     made = socket.socket(family, kind, protocol)
+    keep_alive(made)
+    return made
+
+
+def keep_alive(made: socket.socket) -> None:
+    """Detect a dead peer within a minute instead of hours."""
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
         option = getattr(socket, name, None)
         if option is not None:
             made.setsockopt(socket.IPPROTO_TCP, option, value)
-    return made

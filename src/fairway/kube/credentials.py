@@ -55,6 +55,7 @@ class StoredCredentials:
         key: Pem | None = None,
     ) -> None:
         self._file = File(token_file) if token_file else None
+        self._token: bytes | None = None
         self._authorization = ""
         if token:
             self._authorization = bearer(token)
@@ -77,29 +78,31 @@ class StoredCredentials:
         return self._read(afresh=True) != rejected
 
     def _read(self, *, afresh: bool) -> Proof:
-        authorization = self._authorization if self._file is None else _from_file(self._file, afresh=afresh)
-        certificate = None
+        if self._file is not None:
+            self._read_token(self._file, afresh=afresh)
+        authorization = self._authorization
+        last, certificate = self._last, None
         if self._chain is not None and self._key is not None:
             chain, key = self._chain.read(), self._key.read()
             if self._chain.read() != chain:  # replaced between the two reads
                 chain, key = self._chain.read(), self._key.read()
             certificate = Certificate(chain, key)
-        now = Proof(authorization, certificate)
         # Returning the same object keeps the lookup of its TLS context cheap.
-        if now != self._last:
-            self._last = now
+        if authorization != last.authorization or certificate != last.certificate:
+            self._last = Proof(authorization, certificate)
         return self._last
 
-
-def _from_file(file: File, *, afresh: bool) -> str:
-    try:
-        content = file.read(afresh=afresh)
-    except OSError as error:
-        raise CredentialError(NO_TOKEN_FILE.format(path=file.path, why=error.strerror)) from None
-    token = content.decode("utf-8", errors="replace").strip()
-    if not token:
-        raise CredentialError(EMPTY_TOKEN_FILE.format(path=file.path))
-    return bearer(token)
+    def _read_token(self, file: File, *, afresh: bool) -> None:
+        try:
+            content = file.read(afresh=afresh)
+        except OSError as error:
+            raise CredentialError(NO_TOKEN_FILE.format(path=file.path, why=error.strerror)) from None
+        if content is self._token:  # checked before; a token has a kilobyte
+            return
+        token = content.decode("utf-8", errors="replace").strip()
+        if not token:
+            raise CredentialError(EMPTY_TOKEN_FILE.format(path=file.path))
+        self._authorization, self._token = bearer(token), content
 
 
 def bearer(token: str) -> str:

@@ -2,6 +2,7 @@
 
 import enum
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Literal, cast
 
 import msgspec
@@ -40,9 +41,15 @@ def limit_query(limit: int) -> Pairs:
     return [("limit", str(limit))] if limit else []
 
 
-def write_query(dry_run: bool, field_manager: str) -> Pairs:
-    asked = (("fieldManager", field_manager), ("dryRun", "All" if dry_run else ""))
-    return [(name, value) for name, value in asked if value]
+@lru_cache(maxsize=256)
+def write_query(dry_run: bool, field_manager: str, force: bool = False) -> tuple[tuple[str, str], ...]:
+    """Cached, because a client writes with the same few options."""
+    asked = (
+        ("fieldManager", field_manager),
+        ("dryRun", "All" if dry_run else ""),
+        ("force", "true" if force else ""),
+    )
+    return tuple((name, value) for name, value in asked if value)
 
 
 def document(resource: Resource[Any], body: Mapping[str, Any] | KubeStruct) -> dict[str, Any]:

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from fairway.kube import kubeconfig
+from fairway.kube.call import Query
 from fairway.kube.codec import Page, Unreadable, WatchEvent, codec_of
 from fairway.kube.connection import Connection
 from fairway.kube.errors import ConfigError, Expired, UnreadableError
@@ -31,7 +32,8 @@ from fairway.kube.request_options import (
     write_query,
 )
 from fairway.kube.resource import KubeStruct, Resource, T
-from fairway.kube.transport import Query, Response, Retry, Transport, abandon
+from fairway.kube.session import abandon
+from fairway.kube.transport import Response, Retry, Transport
 from fairway.kube.watch import Stream
 
 JSON: Final = "application/json"
@@ -257,19 +259,16 @@ class Client:
         """A JSON patch is a list of operations. ``apiVersion`` and ``kind`` of an applied object may be omitted."""
         if force and kind is not Patch.APPLY:
             raise ValueError(FORCE_APPLIES)
-        query = write_query(dry_run, field_manager or self.field_manager)
         content: Mapping[str, Any] | Sequence[Any] = body
         if kind is Patch.APPLY:
             if not (field_manager or self.field_manager):
                 raise ValueError(APPLY_NEEDS_MANAGER)
             if isinstance(body, Mapping):
                 content = document(resource, body)
-            if force:
-                query.append(("force", "true"))
         response = await self._transport.request(
             "PATCH",
             resource.path(namespace=namespace, name=name, subresource=subresource),
-            query=query,
+            query=write_query(dry_run, field_manager or self.field_manager, force),
             body=msgspec.json.encode(content),
             content_type=kind.value,
             repeatable=kind.repeatable,

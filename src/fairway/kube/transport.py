@@ -1,5 +1,8 @@
 """Send requests: credentials, retries, deadlines, and errors.
 
+Ordinary requests go through an ``Exchange``, which costs least. Watches, lists, which may be compressed, and all
+requests to a hub behind a proxy go through a ``Session`` of aiohttp.
+
 Whether a request is retried depends on what is known about the first attempt:
 
 - the hub asked to retry later (429, or a 5xx with Retry-After): always, after the requested time, up to a limit;
@@ -16,22 +19,22 @@ import logging
 import platform
 import random
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import ssl
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import partial
 from typing import Final, TypeVar
-from urllib.parse import urlencode
 
 import aiohttp
-from multidict import CIMultiDict
-from yarl import URL
 
 import fairway
+from fairway.kube.call import IDENTITY, READING, Call, CallEncoder, Query, target_of
 from fairway.kube.clock import Backoff
 from fairway.kube.connection import Connection
-from fairway.kube.connector import Connector
 from fairway.kube.credentials import Proof
+from fairway.kube.deadlines import Deadlines, Limit
 from fairway.kube.errors import (
     DeadlineExceeded,
     KubeError,
@@ -42,6 +45,9 @@ from fairway.kube.errors import (
     UntrustedError,
     error_of,
 )
+from fairway.kube.exchange import Exchange, Incomplete, NotConnected
+from fairway.kube.exchange import Response as Response  # the result of Transport.request
+from fairway.kube.session import ProxyRefused, Session, abandon, read_body
 
 NOT_REACHED: Final = "cannot reach {server}: {why}"
 PROXY_REFUSED: Final = "the proxy refused the connection to {server}: {code} {why}"
@@ -57,25 +63,14 @@ USER_AGENT: Final = f"fairway/{fairway.__version__} ({platform.system().lower()}
 CONCURRENCY: Final = 64
 """Requests at a time; watches have no limit."""
 GZIP: Final = "gzip"
-IDENTITY: Final = "identity"
 
-_READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _WARNING: Final = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
-_CONNECT_SECONDS: Final = 10.0
-_READ_AHEAD: Final = 2**20
+_CONTEXT_SECONDS: Final = 1.0
 _BACKOFF: Final = Backoff(base=0.25, cap=10.0)
 
 _log = logging.getLogger(__name__)
 
 R = TypeVar("R")
-Query = Sequence[tuple[str, str]] | Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Response:
-    status: int
-    headers: Mapping[str, str] = field(repr=False)
-    body: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,20 +108,6 @@ class Retry:
         return None if failures >= limit else self.backoff.delay(failures) * random.uniform(0.5, 1.0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Call:
-    method: str
-    path: str
-    url: URL
-    headers: CIMultiDict[str]
-    body: bytes | None
-    timeout: float
-    repeatable: bool
-
-    def __str__(self) -> str:
-        return f"{self.method} {self.path}"
-
-
 class Transport:
     """The connections to one hub. ``timeout`` is in seconds, per request including its retries."""
 
@@ -134,29 +115,32 @@ class Transport:
         self.connection = connection
         self.timeout = timeout
         self._retry = retry or Retry()
-        self._headers = [("User-Agent", USER_AGENT), ("Accept", "application/json")]
-        self._headers += connection.impersonation.headers()
+        headers = [("User-Agent", USER_AGENT), ("Accept", "application/json")]
+        self._encoder = CallEncoder(connection.server, [*headers, *connection.impersonation.headers()])
+        self._context: tuple[Proof, ssl.SSLContext | None, float] | None = None
         self._compresses = connection.compression and not connection.local
-        self._session: aiohttp.ClientSession | None = None
+        self._session: Session | None = None
+        self._exchange: Exchange | None = None
         # Watches hold a connection each for minutes; a separate pool keeps them from starving requests.
         self._slots = asyncio.Semaphore(CONCURRENCY)
+        self._deadlines: Deadlines | None = None
         self._warned: set[str] = set()
 
     async def open(self) -> None:
-        self._links = Connector()
-        self._session = aiohttp.ClientSession(
-            connector=self._links,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
-            read_bufsize=_READ_AHEAD,
-            middlewares=(_send,),
-        )
+        self._deadlines = Deadlines(asyncio.get_running_loop())
+        self._exchange = Exchange(self.connection.server, server_name=self.connection.tls_server_name)
+        self._session = Session(self.connection)
 
     async def close(self) -> None:
+        deadlines, self._deadlines = self._deadlines, None
+        if deadlines is not None:
+            deadlines.close()
+        exchange, self._exchange = self._exchange, None
+        if exchange is not None:
+            await exchange.close()
         session, self._session = self._session, None
         if session is not None:
             await session.close()
-            await self._links.end()
 
     async def request(
         self,
@@ -172,63 +156,44 @@ class Transport:
         large: bool = False,
     ) -> Response:
         """``large`` responses may be compressed. Raise a KubeError for any status from 300 up."""
-        call = self._call(
-            method,
-            path,
-            query=query,
+        call = Call(
+            method=method,
+            path=path,
+            target=target_of(path, query),
             body=body,
             content_type=content_type,
             headers=headers,
-            timeout=timeout,
-            repeatable=repeatable,
-            encoding=GZIP if large and self._compresses else IDENTITY,
+            timeout=self.timeout if timeout is None else timeout,
+            repeatable=method in READING if repeatable is None else repeatable,
         )
-        return await self._perform(call, _read_response, self._slots)
+        if large or self.connection.proxy is not None or method == "HEAD":
+            encoding = GZIP if large and self._compresses else IDENTITY
+            attempt = partial(self._ask_session, encoding=encoding, slot=self._slots, use=_read_response)
+            return await self._perform(call, attempt)
+        return await self._perform(call, self._ask)
 
     async def stream(
         self, path: str, *, query: Query = (), timeout: float | None = None
     ) -> aiohttp.ClientResponse:
         """A GET whose response has begun. The caller closes it. ``timeout`` applies to the beginning only."""
-        call = self._call("GET", path, query=query, timeout=timeout)
-        return await self._perform(call, _return_open, nullcontext())
-
-    def _call(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Query,
-        body: bytes | None = None,
-        content_type: str = "",
-        headers: Mapping[str, str] | None = None,
-        timeout: float | None = None,
-        repeatable: bool | None = None,
-        encoding: str = IDENTITY,
-    ) -> _Call:
-        all_headers = CIMultiDict(self._headers)
-        all_headers["Accept-Encoding"] = encoding
-        if content_type:
-            all_headers["Content-Type"] = content_type
-        if headers:
-            all_headers.update(headers)
-        asked = f"?{_encode(tuple(query.items() if isinstance(query, Mapping) else query))}" if query else ""
-        return _Call(
-            method=method,
+        call = Call(
+            method="GET",
             path=path,
-            url=URL(f"{self.connection.server}{path}{asked}", encoded=True),
-            headers=all_headers,
-            body=body,
+            target=target_of(path, query),
+            body=None,
+            content_type="",
+            headers=None,
             timeout=self.timeout if timeout is None else timeout,
-            repeatable=method in _READING if repeatable is None else repeatable,
+            repeatable=True,
         )
+        attempt = partial(self._ask_session, encoding=IDENTITY, slot=nullcontext(), use=_return_open)
+        return await self._perform(call, attempt)
 
-    async def _perform(
-        self,
-        call: _Call,
-        read: Callable[[aiohttp.ClientResponse], Awaitable[R]],
-        slot: AbstractAsyncContextManager[None],
-    ) -> R:
-        clock = asyncio.get_running_loop().time
+    async def _perform(self, call: Call, attempt: Callable[[Call, Proof], Awaitable[R]]) -> R:
+        deadlines = self._deadlines
+        if deadlines is None:
+            raise RuntimeError(NOT_OPEN)
+        clock = deadlines.loop.time
         deadline = clock() + call.timeout
         failures, renewed = 0, False
         while True:
@@ -237,8 +202,11 @@ class Transport:
             # A login may take minutes, so it does not count against the request's timeout.
             deadline += clock() - asked
             try:
-                async with asyncio.timeout_at(deadline), slot:
-                    return await self._attempt(call, proof, read)
+                with Limit(deadlines, deadline):
+                    try:
+                        return await attempt(call, proof)
+                    except (NotConnected, Incomplete) as error:
+                        raise self._describe_error(error, call) from error
             except TimeoutError:
                 raise DeadlineExceeded(TIMED_OUT.format(request=call, seconds=call.timeout)) from None
             except Unauthorized:
@@ -253,118 +221,94 @@ class Transport:
                 _log.debug("%s; again in %.2f s", error, wait)
                 await asyncio.sleep(wait)
 
-    async def _attempt(
-        self, call: _Call, proof: Proof, read: Callable[[aiohttp.ClientResponse], Awaitable[R]]
-    ) -> R:
-        if self._session is None:
-            raise RuntimeError(NOT_OPEN)
-        connection = self.connection
-        headers = call.headers
-        if proof.authorization:
-            headers = CIMultiDict(headers)
-            headers["Authorization"] = proof.authorization
-        proxy = connection.proxy
+    async def _ask(self, call: Call, proof: Proof) -> Response:
+        await self._slots.acquire()  # "async with" would cost three times as much
         try:
-            response = await self._session.request(
-                call.method,
-                call.url,
-                headers=headers,
-                data=call.body,
-                ssl=connection.context(proof) or True,
-                server_hostname=connection.tls_server_name or None,
-                proxy=proxy.url if proxy else None,
-                proxy_headers={"Proxy-Authorization": proxy.authorization}
-                if proxy and proxy.authorization
-                else None,
-                allow_redirects=False,
+            if self._exchange is None:
+                raise RuntimeError(NOT_OPEN)
+            request = self._encoder.encode(call, proof.authorization)
+            response = await self._exchange.send(request, self._context_of(proof))
+        except NotConnected:
+            self._context = None
+            raise
+        finally:
+            self._slots.release()
+        headers = response.headers
+        if "Warning" in headers:
+            self._log_hub_warnings((headers["Warning"],))
+        if response.status >= 300:
+            raise error_of(code=response.status, body=response.body, headers=headers, request=str(call))
+        return response
+
+    def _context_of(self, proof: Proof) -> ssl.SSLContext | None:
+        """The TLS context, whose files are checked once a second: a check per request is a system call each.
+
+        A new certificate of the client has a new proof, and is used at once.
+        """
+        now = time.monotonic()
+        if self._context is not None:
+            known, context, until = self._context
+            if known is proof and now < until:
+                return context
+        context = self.connection.context(proof)
+        self._context = (proof, context, now + _CONTEXT_SECONDS)
+        return context
+
+    async def _ask_session(
+        self,
+        call: Call,
+        proof: Proof,
+        *,
+        encoding: str,
+        slot: AbstractAsyncContextManager[None],
+        use: Callable[[aiohttp.ClientResponse], Awaitable[R]],
+    ) -> R:
+        headers = self._encoder.headers(call, proof.authorization, encoding)
+        async with slot:
+            if self._session is None:
+                raise RuntimeError(NOT_OPEN)
+            context = self.connection.context(proof)
+            response = await self._session.send(
+                call.method, call.target, headers=headers, body=call.body, context=context
             )
             try:
-                self._log_hub_warnings(response)
+                self._log_hub_warnings(response.headers.getall("Warning", ()))
                 if response.status >= 300:
-                    body = await response.read()
+                    body = await read_body(response)
                     raise error_of(
                         code=response.status, body=body, headers=response.headers, request=str(call)
                     )
-                return await read(response)
+                return await use(response)
             except BaseException:
                 abandon(response)
                 raise
-        except (aiohttp.ClientError, OSError) as error:
-            raise self._describe_error(error, call) from error
 
-    def _describe_error(self, error: aiohttp.ClientError | OSError, call: _Call) -> TransportError:
+    def _describe_error(self, error: NotConnected | Incomplete, call: Call) -> TransportError:
         server = self.connection.server
-        why = describe_failure(error)
         match error:
-            case aiohttp.ClientConnectorCertificateError():
-                return UntrustedError(
-                    NOT_TRUSTED.format(server=server, why=error.certificate_error), sent=False
-                )
-            case aiohttp.ClientHttpProxyError():
-                message = PROXY_REFUSED.format(server=server, code=error.status, why=error.message)
+            case ProxyRefused():
+                message = PROXY_REFUSED.format(server=server, code=error.code, why=error.message)
                 return TransportError(message, sent=False)
-            case aiohttp.ClientConnectorError() | aiohttp.ConnectionTimeoutError():
-                return TransportError(NOT_REACHED.format(server=server, why=why), sent=False)
-            case _:
-                return TransportError(INCOMPLETE.format(request=call, why=why))
+            case NotConnected(untrusted=True):
+                return UntrustedError(NOT_TRUSTED.format(server=server, why=error), sent=False)
+            case NotConnected():
+                return TransportError(NOT_REACHED.format(server=server, why=error), sent=False)
+            case Incomplete():
+                return TransportError(INCOMPLETE.format(request=call, why=error))
 
-    def _log_hub_warnings(self, response: aiohttp.ClientResponse) -> None:
+    def _log_hub_warnings(self, headers: Iterable[str]) -> None:
         """Log the hub's warnings, such as about deprecated versions, each once."""
-        for line in response.headers.getall("Warning", ()):
+        for line in headers:
             for text in _WARNING.findall(line):
                 if text not in self._warned and len(self._warned) < 1000:
                     self._warned.add(text)
                     _log.warning("%s: %s", self.connection.server, re.sub(r"\\(.)", r"\1", text))
 
 
-@lru_cache(maxsize=256)
-def _encode(query: tuple[tuple[str, str], ...]) -> str:
-    """Cached, because writes use the same few queries."""
-    return urlencode(query)
-
-
-def abandon(response: aiohttp.ClientResponse) -> None:
-    """End a response. If it is incomplete, abort the connection: a TLS close would wait for the peer, for half a
-    minute if the peer is dead, and outlive the client.
-    """
-    connection = response.connection
-    if connection is not None and connection.transport is not None:
-        connection.transport.abort()
-    response.close()
-
-
 async def _read_response(response: aiohttp.ClientResponse) -> Response:
-    body = await response.read()
+    body = await read_body(response)
     return Response(status=response.status, headers=response.headers, body=body)
 
 
 async def _return_open(response: aiohttp.ClientResponse) -> aiohttp.ClientResponse:
     return response
-
-
-async def _send(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-    """Keep aiohttp from resending a PUT or DELETE after a broken connection: retries are decided here."""
-    try:
-        return await handler(request)
-    except aiohttp.ClientConnectorError:
-        raise
-    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
-        raise _Lost(str(error)) from error
-
-
-class _Lost(aiohttp.ClientError):
-    """The connection broke."""
-
-
-def describe_failure(error: aiohttp.ClientError | OSError) -> str:
-    """Describe the failure for users; aiohttp's text for a truncated response is about HTTP encodings."""
-    if isinstance(error, aiohttp.ClientPayloadError):
-        return "the response ended early"
-    if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        return str(error.certificate_error)
-    if isinstance(error, aiohttp.ClientProxyConnectionError):
-        return f"the proxy {error.host}:{error.port} cannot be reached: {error.os_error}"
-    if isinstance(error, aiohttp.ClientConnectorError):
-        # aiohttp adds the name of the server again, and the address of a Python object.
-        return describe_failure(error.os_error)
-    return str(error) or type(error).__name__

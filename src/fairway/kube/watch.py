@@ -12,7 +12,7 @@ import aiohttp
 from fairway.kube.codec import Codec, Lines, Unreadable, WatchEvent
 from fairway.kube.errors import DeadlineExceeded, TransportError
 from fairway.kube.resource import T
-from fairway.kube.transport import describe_failure
+from fairway.kube.session import describe_failure
 
 GRACE: Final = 15.0
 """Seconds by which the hub may be late to end a watch."""

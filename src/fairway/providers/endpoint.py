@@ -19,7 +19,7 @@ import msgspec
 
 from fairway.kube.credentials import Proof
 from fairway.kube.errors import ConfigError, CredentialError
-from fairway.kube.transport import abandon, describe_failure
+from fairway.kube.session import abandon, describe_failure
 from fairway.providers.document import Document, Steps
 from fairway.providers.endpoint_entry import NO_BYTES, NO_TIME, ServerEntry, check_headers, connection_of
 from fairway.providers.provider import ProviderError
