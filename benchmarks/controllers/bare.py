@@ -4,8 +4,8 @@
 
 It patches the decisions that a controller left on the hub, with bodies of the same size, as many at a time as the
 controller does. It knows the best clusters of a group without a scheduler, proves no leadership, and writes no statuses
-and no events. With ``--plain`` it sends prepared bytes over its own connections instead of using the client of Fairway,
-and decodes nothing but the resource version. It answers the request ``figures``.
+and no events. With ``--plain`` it sends prepared bytes without the client of Fairway, and decodes nothing but the
+resource version. It answers the request ``figures``.
 """
 
 import argparse
@@ -34,6 +34,7 @@ from fairway.kube import (
     Updated,
     load,
 )
+from fairway.kube.exchange import Exchange
 from fairway.kube.transport import USER_AGENT
 
 REASON = "AddOn/usage/cpu={score}×1"
@@ -63,67 +64,26 @@ class _Written(msgspec.Struct):
     metadata: _Metadata
 
 
-class _Exchange(asyncio.Protocol):
-    """A connection with at most one request at a time. Responses must have a length."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-        self._received = bytearray()
-        self._response: asyncio.Future[bytes] | None = None
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        if self._response is not None and not self._response.done():
-            self._response.set_exception(exc or ConnectionError("closed"))
-
-    def send(self, data: bytes) -> "asyncio.Future[bytes]":
-        self._received.clear()
-        self._response = asyncio.get_running_loop().create_future()
-        self.transport.write(data)
-        return self._response
-
-    def data_received(self, data: bytes) -> None:
-        self._received += data
-        head, end, body = self._received.partition(b"\r\n\r\n")
-        if not end or self._response is None:
-            return
-        length = int(head.lower().partition(b"\r\ncontent-length:")[2].partition(b"\r\n")[0])
-        if len(body) >= length:
-            if not head.startswith(b"HTTP/1.1 200 "):
-                self._response.set_exception(RuntimeError(bytes(head + end + body).decode()))
-                return
-            self._response.set_result(bytes(body))
-
-
 class Plain:
     def __init__(self, client: Client) -> None:
         self._connection = client.connection
-        server = self._connection.server
-        self._secure = server.startswith("https")
-        self._host, _, port = server.partition("://")[2].partition(":")
-        self._port = int(port)
-        self._free: list[_Exchange] = []
+        self._host = self._connection.server.partition("://")[2]
+        self._exchange = Exchange(self._connection.server)
 
     async def send(self, name: str, body: dict[str, Any]) -> str:
-        exchange = self._free.pop() if self._free else await self._connect()
+        proof = await self._connection.credentials.proof()
         data = msgspec.json.encode(body)
         path = PLACEMENT_DECISIONS.path(namespace=NAMESPACE, name=name, subresource="status")
         head = (
-            f"PATCH {path}?fieldManager=fairway HTTP/1.1\r\nHost: {self._host}:{self._port}\r\n"
+            f"PATCH {path}?fieldManager=fairway HTTP/1.1\r\nHost: {self._host}\r\n"
             f"User-Agent: {USER_AGENT}\r\nAccept: application/json\r\nAccept-Encoding: identity\r\n"
-            f"{self._authorization}Content-Type: {Patch.MERGE.value}\r\nContent-Length: {len(data)}\r\n\r\n"
+            f"Authorization: {proof.authorization}\r\n"
+            f"Content-Type: {Patch.MERGE.value}\r\nContent-Length: {len(data)}\r\n\r\n"
         )
-        response = await exchange.send(head.encode() + data)
-        self._free.append(exchange)
-        return msgspec.json.decode(response, type=_Written).metadata.resource_version
-
-    async def _connect(self) -> _Exchange:
-        proof = await self._connection.credentials.proof()
-        self._authorization = f"Authorization: {proof.authorization}\r\n" if proof.authorization else ""
-        context = self._connection.context(proof) if self._secure else None
-        loop = asyncio.get_running_loop()
-        _, exchange = await loop.create_connection(_Exchange, self._host, self._port, ssl=context)
-        return exchange
+        response = await self._exchange.send(head.encode() + data, self._connection.context(proof))
+        if response.status != 200:
+            raise RuntimeError(response.body.decode())
+        return msgspec.json.decode(response.body, type=_Written).metadata.resource_version
 
 
 class Group:

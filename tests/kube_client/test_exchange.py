@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from fairway.kube import connector
 from fairway.kube import exchange as exchanges
 from fairway.kube import transport as transports
 from fairway.kube.call import CallEncoder
@@ -491,6 +492,38 @@ class TestCancellation:
                 assert exchange is not None
                 assert not exchange._open
                 assert not exchange._connecting
+
+    @pytest.mark.parametrize("addresses", [1, 2])
+    async def test_cancelled_at_any_time_while_connecting_closes_the_sockets(
+        self, hub: FakeServer, monkeypatch: pytest.MonkeyPatch, addresses: int
+    ) -> None:
+        made: list[socket.socket] = []
+        begun = asyncio.Event()
+
+        def make_socket(address: Any) -> socket.socket:
+            made.append(real(address))
+            begun.set()
+            return made[-1]
+
+        async def resolve(host: str, port: int, **_: Any) -> list[Any]:
+            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, port))] * addresses
+
+        real = connector.make_socket
+        monkeypatch.setattr(exchanges, "make_socket", make_socket)
+        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolve)
+        for iterations in range(1000):
+            begun.clear()
+            async with client_of(hub) as client:
+                asked = asyncio.create_task(client.request("GET", PATH))
+                await begun.wait()
+                for _ in range(iterations):
+                    await asyncio.sleep(0)
+                if not asked.cancel():
+                    break
+                await asyncio.wait({asked})
+            assert [each.fileno() for each in made if each.fileno() >= 0] == []
+        else:
+            pytest.fail("no request was ever complete")
 
     async def test_close_aborts_requests_and_connections_being_made(self, tmp_path: Path) -> None:
         listener = socket.create_server(("127.0.0.1", 0))

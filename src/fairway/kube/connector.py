@@ -18,7 +18,7 @@ class Connector(aiohttp.TCPConnector):
     """A connector without a limit; its users limit the number of requests."""
 
     def __init__(self) -> None:
-        super().__init__(limit=0, socket_factory=_socket)
+        super().__init__(limit=0, socket_factory=make_socket)
         self._made: WeakSet[asyncio.WriteTransport] = WeakSet()
         self._factory = partial(_make_protocol, self._made, self._loop)
 
@@ -52,17 +52,13 @@ class _TrackedProtocol(ResponseHandler):
             self._made.add(transport)
 
 
-def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
+def make_socket(address: aiohttp.AddrInfoType) -> socket.socket:
+    """Make a socket that detects a dead peer within a minute instead of hours."""
     family, kind, protocol, _, _ = address
     made = socket.socket(family, kind, protocol)
-    keep_alive(made)
-    return made
-
-
-def keep_alive(made: socket.socket) -> None:
-    """Detect a dead peer within a minute instead of hours."""
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
         option = getattr(socket, name, None)
         if option is not None:
             made.setsockopt(socket.IPPROTO_TCP, option, value)
+    return made

@@ -8,16 +8,18 @@ It never sends a request twice. Whether a request may be repeated is decided in 
 """
 
 import asyncio
+import socket
 import ssl
 import zlib
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from aiohappyeyeballs import start_connection
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 from msgspec import Struct
 from yarl import URL
 
-from fairway.kube.connector import keep_alive
+from fairway.kube.connector import make_socket
 
 CONNECT_SECONDS: Final = 10.0
 IDLE_SECONDS: Final = 15.0
@@ -145,19 +147,24 @@ class Exchange:
     async def _connect(self, context: ssl.SSLContext | None) -> "_Connection":
         connection = _Connection(self, context, self._loop)
         limit = asyncio.timeout(CONNECT_SECONDS)
+        made: socket.socket | None = None
         try:
             async with limit:
                 self._connecting.add(limit)
+                addresses = await self._loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
+                made = await start_connection(
+                    addresses, happy_eyeballs_delay=_ATTEMPT_SECONDS, socket_factory=make_socket
+                )
                 await self._loop.create_connection(
                     lambda: connection,
-                    self._host,
-                    self._port,
+                    sock=made,
                     ssl=context,
                     server_hostname=self._server_name if context else None,
-                    happy_eyeballs_delay=_ATTEMPT_SECONDS,
                 )
         except BaseException as error:
             connection.abort()
+            if made is not None:
+                made.close()  # asyncio closes it in a later iteration, for which the loop may not live long enough
             if not isinstance(error, OSError):
                 raise
             why = NOT_IN_TIME.format(seconds=CONNECT_SECONDS) if limit.expired() else _describe(error)
@@ -242,7 +249,6 @@ class _Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        keep_alive(transport.get_extra_info("socket"))
         self._exchange._open.add(self)
 
     def data_received(self, data: bytes) -> None:

@@ -117,8 +117,7 @@ class KubeVirt:
         }
         await self._client.create(INSTANCES, body, namespace=NAMESPACE)
         await self._rig.until(lambda: self.instance(name))
-        await self._launch(self.instance(name), f"{LAUNCHER}-{name}")
-        await self._rig.bind(f"{LAUNCHER}-{name}", node)
+        await self._launch(self.instance(name), f"{LAUNCHER}-{name}", node=node)
         condition = {"type": "LiveMigratable", "status": "True", "lastTransitionTime": None}
         status = {"phase": "Running", "nodeName": node, "conditions": [condition]}
         await self._patch(INSTANCES, name, status)
@@ -144,6 +143,7 @@ class KubeVirt:
                 "schedulerName": "fairway",
                 "containers": [{"name": "compute", "image": LAUNCHER, "resources": resources}],
                 "nodeSelector": more.get("selector", {}),
+                **({"nodeName": more["node"]} if "node" in more else {}),
             },
         }
         await self._client.create(PODS, body, namespace=NAMESPACE)
