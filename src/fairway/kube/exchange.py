@@ -11,10 +11,10 @@ import asyncio
 import socket
 import ssl
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from aiohappyeyeballs import start_connection
+from aiohappyeyeballs import AddrInfoType, start_connection
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 from msgspec import Struct
 from yarl import URL
@@ -151,9 +151,12 @@ class Exchange:
         try:
             async with limit:
                 self._connecting.add(limit)
-                addresses = await self._loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
+                # asyncio can do this in one step, but leaks the socket if it is cancelled in the wrong moment.
                 made = await start_connection(
-                    addresses, happy_eyeballs_delay=_ATTEMPT_SECONDS, socket_factory=make_socket
+                    await self._resolve(),
+                    happy_eyeballs_delay=_ATTEMPT_SECONDS,
+                    loop=self._loop,
+                    socket_factory=make_socket,
                 )
                 await self._loop.create_connection(
                     lambda: connection,
@@ -176,6 +179,15 @@ class Exchange:
         if self._closed:
             connection.abort()
         return connection
+
+    async def _resolve(self) -> Sequence[AddrInfoType]:
+        try:
+            # An address needs no resolver, which would be another thread.
+            return socket.getaddrinfo(
+                self._host, self._port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
+            )
+        except socket.gaierror:
+            return await self._loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
 
     def _release(self, connection: "_Connection") -> None:
         connection.idle_since = self._loop.time()

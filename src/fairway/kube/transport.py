@@ -222,7 +222,7 @@ class Transport:
                 await asyncio.sleep(wait)
 
     async def _ask(self, call: Call, proof: Proof) -> Response:
-        await self._slots.acquire()  # "async with" would cost three times as much
+        await self._slots.acquire()  # "async with" creates two more coroutines
         try:
             if self._exchange is None:
                 raise RuntimeError(NOT_OPEN)
