@@ -3,8 +3,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
-INTERLEAVED := tests/engine/queue/test_interleavings.py tests/engine/test_ledger_interleavings.py tests/engine/test_commit_interleavings.py tests/machines/test_interleavings.py tests/engine/test_scheduler_interleavings.py
-SOAKED := tests/chaos tests/controllers/bench tests/controllers/chaos tests/controllers/crash tests/controllers/machines/test_machine_crashes.py tests/properties/test_controller_book.py $(INTERLEAVED)
+INTERLEAVED := tests/engine/test_commit_interleavings.py tests/engine/test_ledger_interleavings.py tests/engine/test_scheduler_interleavings.py tests/engine/queue/test_interleavings.py tests/workloads/machines/test_interleavings.py tests/controllers/pods/test_waking.py
+SOAKED := tests/chaos tests/controllers/bench tests/controllers/chaos tests/controllers/crash tests/controllers/machines/test_crashes.py tests/properties/test_controller_book.py $(INTERLEAVED)
 ARGS   ?=
 
 # Byte code is kept in one folder, also where the environment switches it off: the tests start hundreds of processes.
@@ -12,7 +12,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/pycache
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-kube soak kube-tools lint docs reference bench bench-hub bench-fairness bench-controllers bench-scores bench-framework bench-machines bench-migrations bench-burst bench-hosting lock clean
+.PHONY: help setup run test test-kube soak kube-tools lint docs reference bench bench-hub bench-fairness bench-controllers bench-scores bench-framework bench-isolation bench-machines bench-migrations bench-burst bench-hosting lock clean
 
 help: ## print this list
 	@echo "Fairway: where should this work run, and why there?"
@@ -21,7 +21,7 @@ help: ## print this list
 	@echo
 	@echo "  make test ARGS='-k taints'     pass arguments on to pytest (likewise run and bench)"
 
-$(STAMP): requirements-dev.lock pyproject.toml
+$(STAMP): requirements-dev.lock pyproject.toml $(wildcard packages/*/pyproject.toml)
 	@echo "==> setting up $(VENV) (once; $$($(PYTHON) --version))"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Fairway needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@$(PYTHON) tools/install.py $(VENV)
@@ -32,6 +32,7 @@ setup: $(STAMP) ## create .venv with locked versions
 
 run: $(STAMP) ## start a hub with all controllers and twelve clusters whose scores move
 	@echo "==> fairway up --clusters 12 --period 10 --kubeconfig-out .cache/kubeconfig $(ARGS)"
+	@mkdir -p .cache
 	@$(BIN)/fairway up --clusters 12 --period 10 --kubeconfig-out .cache/kubeconfig $(ARGS)
 
 test: $(STAMP) ## run the tests that need nothing but Python
@@ -50,7 +51,7 @@ soak: $(STAMP) ## run chaos and crash tests ten times as long, at random (needs 
 kube-tools: $(STAMP) ## build kube-apiserver, etcd, kubectl, kube-controller-manager, kube-scheduler and kwok (once; needs Go)
 	@$(BIN)/python tests/kube/tools/build.py
 
-lint: $(STAMP) ## check code, types, imports, words, spelling and docs
+lint: $(STAMP) ## check code, types, imports, words, spelling, docstrings and docs
 	@echo "==> ruff"
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
@@ -60,7 +61,8 @@ lint: $(STAMP) ## check code, types, imports, words, spelling and docs
 	@$(BIN)/lint-imports
 	@echo "==> words and spelling"
 	@$(BIN)/python tools/words.py
-	@$(BIN)/codespell src docs tools benchmarks deploy examples *.md
+	@$(BIN)/python tools/docstrings.py
+	@$(BIN)/codespell src packages docs tools benchmarks deploy examples *.md
 	@echo "==> docs"
 	@$(SPHINX)
 
@@ -70,11 +72,13 @@ docs: $(STAMP) ## build the documentation site in .cache/site; broken links fail
 	@$(SPHINX)
 	@echo "==> .cache/site/index.html"
 
-reference: $(STAMP) ## write the generated parts of docs/reference from the code
+reference: $(STAMP) ## write the generated parts of docs/reference, and docs/house.svg, from the code
 	@$(BIN)/python tools/reference.py
+	@$(BIN)/python tools/house.py
 
-bench: $(STAMP) ## measure placements at 1k, 10k, 100k and 1M clusters
+bench: $(STAMP) ## measure placements at 1k, 10k, 100k and 1M clusters, and many placements at once
 	@$(BIN)/python -m benchmarks.placement $(ARGS)
+	@$(BIN)/python -m benchmarks.sweep
 
 bench-hub: $(STAMP) ## measure the embedded hub beside a real kube-apiserver + etcd, and the client (needs Go)
 	@$(BIN)/python tests/kube/tools/build.py
@@ -95,6 +99,9 @@ bench-scores: $(STAMP) ## measure what scores cost: writes of a whole fleet, the
 bench-framework: $(STAMP) ## measure the queue, the ledger and commits of the scheduling framework
 	@$(BIN)/python -m benchmarks.framework $(ARGS)
 
+bench-isolation: $(STAMP) ## measure what a plugin costs in a process of its own
+	@$(BIN)/python -m benchmarks.isolation $(ARGS)
+
 bench-machines: $(STAMP) ## measure pods per second on 5,000 nodes beside kube-scheduler, grants and moves (needs Go)
 	@$(BIN)/python tests/kube/tools/build.py
 	@$(BIN)/python -m benchmarks.machines $(ARGS)
@@ -114,7 +121,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 lock: $(STAMP) ## refresh the locked versions, of the checkout and of the container
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	@$(COMPILE) requirements-dev.in -o requirements-dev.lock
-	@$(COMPILE) -c requirements-dev.lock pyproject.toml -o deploy/requirements.lock
+	@$(BIN)/python tools/runtime_requirements.py | $(COMPILE) -c requirements-dev.lock - -o deploy/requirements.lock
 	@echo hatchling | $(COMPILE) -c requirements-dev.lock - -o deploy/build.lock
 	@echo "==> requirements-dev.lock, deploy/requirements.lock and deploy/build.lock written"
 

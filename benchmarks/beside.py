@@ -65,15 +65,15 @@ class Turns:
 
     def measure(self, decisions: int) -> Figures:
         numbers = list(itertools.islice(self.numbers, decisions))
-        shared = [placement.placement(each, self.dice) for each in numbers]
-        own = [alone(each, number) for each, number in zip(shared, numbers, strict=True)]
+        shared = [placement.placement(number, self.dice) for number in numbers]
+        own = [alone(shared_one, number) for shared_one, number in zip(shared, numbers, strict=True)]
         figures = {
-            "fresh": [cpu_of(placement.place, self.bench.fleet, each) for each in shared],
-            OWN: [cpu_of(placement.place, self.bench.fleet, each) for each in own],
+            "fresh": [cpu_of(placement.place, self.bench.fleet, workload) for workload in shared],
+            OWN: [cpu_of(placement.place, self.bench.fleet, workload) for workload in own],
         }
         self.bench._one_row(decisions)
-        found = {name: statistics.median(each) for name, each in figures.items()}
-        return {**found, "one row changed": self.bench.figures["one_row_p50_ms"] * 1e3}
+        medians = {name: statistics.median(samples) for name, samples in figures.items()}
+        return {**medians, "one row changed": self.bench.figures["one_row_p50_ms"] * 1e3}
 
 
 def serve(clusters: int) -> None:
@@ -87,7 +87,7 @@ def serve(clusters: int) -> None:
 @contextmanager
 def version(tree: Path, clusters: int) -> Iterator[Callable[[int], Figures]]:
     """Start the process of the version in a working tree, and yield a function that measures decisions."""
-    path = os.pathsep.join((str(tree / "src"), str(tree)))
+    path = os.pathsep.join(map(str, (tree / "src", *tree.glob("packages/*/src"), tree)))
     child = subprocess.Popen(
         [sys.executable, "-P", __file__, "--serve", str(clusters)],
         env={**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": "0"},
@@ -115,7 +115,7 @@ def compare(
 ) -> list[tuple[str, float, float, float]]:
     """Return (row, µs of the other version, µs of this version, ratio)."""
     this = Path(__file__).parents[1]
-    found: list[tuple[Figures, Figures]] = []
+    pairs: list[tuple[Figures, Figures]] = []
     with ExitStack() as stack:
         before, after = (stack.enter_context(version(tree, clusters)) for tree in (other, this))
         before(decisions), after(decisions)
@@ -124,15 +124,15 @@ def compare(
                 late, early = after(decisions), before(decisions)
             else:
                 early, late = before(decisions), after(decisions)
-            found.append((early, late))
+            pairs.append((early, late))
     return [
         (
             row,
-            min(early[row] for early, _ in found),
-            min(late[row] for _, late in found),
-            statistics.median(late[row] / early[row] for early, late in found),
+            min(early[row] for early, _ in pairs),
+            min(late[row] for _, late in pairs),
+            statistics.median(late[row] / early[row] for early, late in pairs),
         )
-        for row in found[0][0]
+        for row in pairs[0][0]
     ]
 
 
@@ -156,12 +156,12 @@ def main() -> None:
         parser.error("name the working tree of the other version")
     rows = [["µs of CPU", "clusters", "other version", "this version", "ratio"]]
     for size in map(int, options.sizes.split(",")):
-        found = compare(
+        ratios = compare(
             options.tree.resolve(), clusters=size, rounds=options.rounds, decisions=options.decisions
         )
         rows += [
             [row, f"{size:,}", f"{early:.1f}", f"{late:.1f}", f"{ratio:.3f}"]
-            for row, early, late, ratio in found
+            for row, early, late, ratio in ratios
         ]
     print(machine())
     print(table(rows))

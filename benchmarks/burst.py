@@ -15,9 +15,9 @@ from collections.abc import Mapping
 
 from benchmarks.measure import machine, table
 from fairway.api.placement import Placement, PlacementSpec
-from fairway.plugins.score_debits import SCORE_DEBITS
 from fairway.testing.builders import addon, binding, cluster, cluster_set, placement, policy, score
 from fairway.whatif.world import World
+from fairway.workloads.placement.plugins.score_debits import SCORE_DEBITS
 
 NOW = 1_800_000_000_000_000
 
@@ -46,10 +46,10 @@ def burst(scores: Mapping[str, int], *, placements: int, debits: str | None) -> 
 
 def share(scores: Mapping[str, int], *, placements: int, debit: int) -> Counter[str]:
     """Return how many placements each cluster gets if each goes to the best expected score."""
-    found: Counter[str] = Counter()
+    first: Counter[str] = Counter()
     for _ in range(placements):
-        found[max(sorted(scores), key=lambda name: scores[name] + debit * found[name])] += 1
-    return found
+        first[max(sorted(scores), key=lambda name: scores[name] + debit * first[name])] += 1
+    return first
 
 
 def main() -> None:

@@ -13,12 +13,12 @@ from typing import Any, Final
 
 import re2
 
-from fairway.cel import Dialect, Environment
-from fairway.cel.environment import RULE_LIBRARIES
-from fairway.cel.libraries.json import JSON
-from fairway.cel.libraries.scores import SCORES
-from fairway.cel.regex import compile_pattern
-from fairway.cel.types import DYN
+from kubecel import Dialect, Environment
+from kubecel.environment import RULE_LIBRARIES
+from kubecel.libraries.json import JSON
+from kubecel.libraries.scores import SCORES
+from kubecel.regex import compile_pattern
+from kubecel.types import DYN
 
 UNLIMITED: Final = 1 << 60
 SECONDS: Final = 0.02
@@ -253,13 +253,14 @@ def figures(names: list[str]) -> Iterator[Figure]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", help="Cases to measure; all if none is named.")
-    found = list(figures(parser.parse_args().names))
-    plain = found[0].microseconds
+    measured = list(figures(parser.parse_args().names))
+    plain = measured[0].microseconds
     print(f"{'case':22} {'ns/unit':>8} {'ratio':>6} {'work':>9} {'cost':>9}")
-    for each in sorted(found, key=lambda each: each.microseconds):
-        ratio = each.microseconds / plain
+    for figure in sorted(measured, key=lambda figure: figure.microseconds):
+        ratio = figure.microseconds / plain
         print(
-            f"{each.name:22} {each.microseconds * 1000:8.0f} {ratio:6.2f} {each.work:9,} {each.cost:9,} {each.error}"
+            f"{figure.name:22} {figure.microseconds * 1000:8.0f} {ratio:6.2f}"
+            f" {figure.work:9,} {figure.cost:9,} {figure.error}"
         )
 
 

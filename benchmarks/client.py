@@ -30,13 +30,13 @@ from aiohttp import ClientSession
 
 from benchmarks.measure import percentile, table, write_json
 from fairway.api.cluster import ManagedCluster
-from fairway.kube.change import Batch
-from fairway.kube.codec import WatchEvent
-from fairway.kube.connection import Connection
-from fairway.kube.informer import Informer
-from fairway.kube.resource import MANAGED_CLUSTERS
-from fairway.kube.rest import Client
-from fairway.whatif import synthetic
+from fairway.api.resources import MANAGED_CLUSTERS
+from fairway.simulation import synthetic
+from kubewire.client.change import Batch
+from kubewire.client.codec import WatchEvent
+from kubewire.client.connection import Connection
+from kubewire.client.informer import Informer
+from kubewire.client.rest import Client
 
 PAGE = 500
 
@@ -48,12 +48,15 @@ class Page(msgspec.Struct, frozen=True, gc=False):
 
 def clusters(count: int) -> list[bytes]:
     """Return encoded clusters with ascending resource versions."""
-    found: list[bytes] = []
+    documents: list[bytes] = []
     for document in synthetic.generate(clusters=count, seed=1, placements=0):
         if document["kind"] == "ManagedCluster":
-            document["metadata"] |= {"resourceVersion": str(len(found) + 1), "uid": f"uid-{len(found)}"}
-            found.append(msgspec.json.encode(document))
-    return found
+            document["metadata"] |= {
+                "resourceVersion": str(len(documents) + 1),
+                "uid": f"uid-{len(documents)}",
+            }
+            documents.append(msgspec.json.encode(document))
+    return documents
 
 
 def page(objects: list[bytes], *, version: int, token: str = "") -> bytes:
@@ -100,7 +103,7 @@ class Prepared:
         for at in range(0, count, PAGE):
             token = str(at + PAGE) if at + PAGE < count else ""
             self.pages.append(_answer(page(objects[at : at + PAGE], version=count, token=token)))
-        added = [b'{"type":"ADDED","object":%s}\n' % each for each in objects]
+        added = [b'{"type":"ADDED","object":%s}\n' % document for document in objects]
         self.initial = _chunks([*added, _bookmark(count)])
         self.events = _chunks(events(objects, changes))
 
@@ -184,7 +187,7 @@ class Bench:
         objects = clusters(count)
         self.list_body = page(objects, version=count)
         self.lines = events(objects, changes)
-        self.initial = [b'{"type":"ADDED","object":%s}\n' % each for each in objects]
+        self.initial = [b'{"type":"ADDED","object":%s}\n' % document for document in objects]
         event: Any = WatchEvent
         self.decode_page = msgspec.json.Decoder(Page).decode
         self.decode_event = msgspec.json.Decoder(event[ManagedCluster]).decode
@@ -266,9 +269,9 @@ class Bench:
 async def clocked(work: Callable[[], Awaitable[int]], expected: int | None) -> Stopwatch:
     gc.collect()
     clock = Stopwatch()
-    found = await work()
+    result = await work()
     clock.stop()
-    assert expected is None or found == expected, (work, found)
+    assert expected is None or result == expected, (work, result)
     return clock
 
 
@@ -306,9 +309,9 @@ async def measure(count: int, changes: int, rounds: int) -> dict[str, float]:
         progress("")
         mean = sum(map(len, bench.lines)) / len(bench.lines)
     figures: dict[str, float] = {"clusters": count, "events": changes, "bytes_per_event": mean}
-    for name, each in samples.items():
-        figures[f"{name}_ms"] = percentile([clock.wall for clock in each], 0.5) * 1e3
-        figures[f"{name}_cpu_ms"] = percentile([clock.cpu for clock in each], 0.5) * 1e3
+    for name, clocks in samples.items():
+        figures[f"{name}_ms"] = percentile([clock.wall for clock in clocks], 0.5) * 1e3
+        figures[f"{name}_cpu_ms"] = percentile([clock.cpu for clock in clocks], 0.5) * 1e3
     return figures | {"events_per_group": changes / percentile(groups, 0.5)}
 
 

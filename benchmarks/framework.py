@@ -20,7 +20,6 @@ from statistics import median
 from typing import Any
 
 from benchmarks.measure import machine, table, write_json
-from fairway.api.meta import ObjectMeta
 from fairway.api.node import Node, NodeStatus
 from fairway.engine.commit import CommitMachine, CommitPlugins, perform
 from fairway.engine.commit.instructions import Bound, ReadBack, RunBind, RunPostBind, RunPreBind
@@ -32,12 +31,12 @@ from fairway.engine.queue import Rejection, SchedulingQueue
 from fairway.engine.scheduler import Scheduler
 from fairway.engine.status import OK, Status
 from fairway.engine.workload import HostKey, Workload, WorkloadKey
-from fairway.fleet.column import Key
-from fairway.fleet.direction import Direction
-from fairway.fleet.resources import allocatable
-from fairway.nodes import NodeFleet
-from fairway.plugins.reserve_capacity import ReserveCapacity
-from fairway.plugins.resources import BalancedAllocation, LeastAllocated, ResourcesFit
+from fairway.hosts.column import Key
+from fairway.hosts.direction import Direction
+from fairway.hosts.nodes import NodeFleet
+from fairway.hosts.resources import allocatable
+from kubewire.api.meta import ObjectMeta
+from ledger_plugins import Fit, MostRoom, ReserveDemand
 
 CAPACITY = {"cpu": 64_000, "memory": 256_000, "slots": 1_000_000}
 DEMAND = {"cpu": 500, "memory": 2_000, "slots": 1_000}
@@ -84,7 +83,7 @@ class Bench:
 
     def ledger(self) -> Ledger:
         ledger = Ledger()
-        with ledger.transaction(epoch=0) as tx:
+        with ledger.transaction() as tx:
             for host in self.hosts:
                 tx.set_capacity(host, CAPACITY)
         return ledger
@@ -92,11 +91,11 @@ class Bench:
     def reserve_and_release(self, ledger: Ledger) -> int:
         for number, workload in enumerate(self.workloads):
             host = self.hosts[number % len(self.hosts)]
-            with ledger.transaction(epoch=0) as tx:
+            with ledger.transaction() as tx:
                 tx.reserve(host, workload.key, DEMAND)
         for number, workload in enumerate(self.workloads):
             host = self.hosts[number % len(self.hosts)]
-            with ledger.transaction(epoch=0) as tx:
+            with ledger.transaction() as tx:
                 tx.release(host, workload.key)
         return 2 * len(self.workloads)
 
@@ -104,10 +103,10 @@ class Bench:
         """Per host: two reservations, an earmark and its transfer."""
         first, second = self.workloads[0].key, self.workloads[1].key
         for host in self.hosts:
-            with ledger.transaction(epoch=0) as tx:
+            with ledger.transaction() as tx:
                 tx.reserve(host, first, CAPACITY)
                 tx.earmark(host, Earmark(id="e", beneficiary=second, source=first, amounts=DEMAND))
-            with ledger.transaction(epoch=0) as tx:
+            with ledger.transaction() as tx:
                 tx.transfer(host, "e", wanted=DEMAND)
         return 2 * len(self.hosts)
 
@@ -121,7 +120,7 @@ class Bench:
         return Cycles(hosts=len(self.hosts), workloads=len(self.workloads) // CYCLES_SHARE, alike=alike)
 
     def commits(self, ledger: Ledger) -> int:
-        queue, reserve, plugin = self.queue(), ReserveCapacity(ledger=ledger), AtOnce()
+        queue, reserve, plugin = self.queue(), ReserveDemand(ledger), AtOnce()
         plugins = CommitPlugins(
             reserves=(reserve,), permits=(plugin,), pre_binds=(plugin,), binds=(plugin,), post_binds=(plugin,)
         )
@@ -131,7 +130,9 @@ class Bench:
             context = CommitContext(workload=workload, hosts=hosts, started=number)
             rest = perform(queue, commits.start(context, now=number), now=number)
             while runs := [
-                each for each in rest if isinstance(each, RunPreBind | RunBind | RunPostBind | ReadBack)
+                instruction
+                for instruction in rest
+                if isinstance(instruction, RunPreBind | RunBind | RunPostBind | ReadBack)
             ]:
                 run = runs[0]
                 assert not isinstance(run, ReadBack)
@@ -153,26 +154,25 @@ class Cycles:
             for number in range(hosts)
         )
         view = self.fleet.snapshot()
-        with self.ledger.transaction(epoch=0) as tx:
+        with self.ledger.transaction() as tx:
             for row in view.hosts.row_of.values():
-                amounts = {each: int(view.counts(allocatable(each)).values[row]) for each in CAPACITY}
+                amounts = {
+                    resource: int(view.counts(allocatable(resource)).values[row]) for resource in CAPACITY
+                }
                 tx.set_capacity(host_key(view.host(row)), amounts)
         del view
         once = AtOnce()
         profile = assemble(
             name="bench",
-            filters=[ResourcesFit(ledger=self.ledger)],
-            scores=[
-                Weighted(LeastAllocated(resources=dict.fromkeys(CAPACITY, 1), ledger=True), 1),
-                Weighted(BalancedAllocation(resources=dict.fromkeys(CAPACITY, 1), ledger=True), 1),
-            ],
-            reserves=[ReserveCapacity(ledger=self.ledger)],
+            filters=[Fit(self.ledger)],
+            scores=[Weighted(MostRoom(*CAPACITY, unit=10_000), 1)],
+            reserves=[ReserveDemand(self.ledger)],
             permits=[once],
             binds=[once],
         )
         self.scheduler = Scheduler(profiles=[profile], profile_name=lambda _: "bench", host_key=host_key)
         for number in range(workloads):
-            demand = DEMAND if alike else {each: amount + number for each, amount in DEMAND.items()}
+            demand = DEMAND if alike else {resource: amount + number for resource, amount in DEMAND.items()}
             self.scheduler.put(
                 Workload(key=WorkloadKey("bench", f"w-{number}", f"u-{number}"), spec=None, demand=demand),
                 now=0,
@@ -186,7 +186,7 @@ class Cycles:
             assert isinstance(run, RunBind)
             (result,) = scheduler.finished(run.key, run.token, OK, now=bound)
             assert isinstance(result, Bound)
-            with self.ledger.transaction(epoch=0) as tx:
+            with self.ledger.transaction() as tx:
                 tx.confirm(result.hosts[0], result.key, run.context.workload.demand)
             scheduler.observed(result.key, result.hosts, now=bound)
             bound += 1
@@ -195,7 +195,9 @@ class Cycles:
 
 def status(number: int) -> NodeStatus:
     """Sizes differ, so that scores do."""
-    return NodeStatus(allocatable={each: f"{amount + number % 97}m" for each, amount in CAPACITY.items()})
+    return NodeStatus(
+        allocatable={resource: f"{amount + number % 97}m" for resource, amount in CAPACITY.items()}
+    )
 
 
 def host_key(node: Node) -> HostKey:

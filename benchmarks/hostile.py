@@ -24,7 +24,8 @@ from typing import Any, Final
 
 from benchmarks.measure import machine, percentile, table, teller
 from fairway.api.placement import PLACEMENT_LABEL
-from fairway.kube import MANAGED_CLUSTER_SET_BINDINGS, PLACEMENT_DECISIONS, PLACEMENTS, Client, KubeError
+from fairway.api.resources import MANAGED_CLUSTER_SET_BINDINGS, PLACEMENT_DECISIONS, PLACEMENTS
+from kubewire.client import Client, KubeError
 
 SAMPLES: Final = 40
 PAUSE: Final = 0.1
@@ -186,22 +187,24 @@ async def measure(clusters: int) -> None:
                     if attacking is not None:
                         attacking.cancel()
                 hostile = [
-                    each
-                    for each in (await client.list(PLACEMENTS, namespace=HOSTILE)).items
-                    if each.metadata.name.startswith(phase)
+                    placement
+                    for placement in (await client.list(PLACEMENTS, namespace=HOSTILE)).items
+                    if placement.metadata.name.startswith(phase)
                 ]
                 following.cancel()
         noted = [
             (float(when), float(took))
             for when, took in (line.split() for line in (Path(name) / "busy").read_text("ascii").splitlines())
         ]
-    refused = sum(any(each.reason == "Misconfigured" for each in one.status.conditions) for one in hostile)
+    refused = sum(
+        any(condition.reason == "Misconfigured" for condition in one.status.conditions) for one in hostile
+    )
     print(machine())
     print(f"{len(hostile)} hostile placements over {clusters} clusters, {refused} misconfigured so far")
     rows: list[Sequence[str]] = [("ms", "p50", "p90", "worst", "longest callback")]
-    for each in phases:
-        figures = [percentile(each.waits, share) for share in (0.5, 0.9, 1.0)] + [each.busiest(noted)]
-        rows.append((each.name, *(f"{1000 * figure:.0f}" for figure in figures)))
+    for measured in phases:
+        figures = [percentile(measured.waits, share) for share in (0.5, 0.9, 1.0)] + [measured.busiest(noted)]
+        rows.append((measured.name, *(f"{1000 * figure:.0f}" for figure in figures)))
     print(table(rows))
 
 
@@ -213,11 +216,11 @@ async def prepare(client: Client) -> None:
 
 
 async def _samples(timer: Timer, client: Client, prefix: str) -> list[float]:
-    found = []
+    waits = []
     for at in range(SAMPLES):
-        found.append(await timer.time(client, f"{prefix}-{at}"))
+        waits.append(await timer.time(client, f"{prefix}-{at}"))
         await asyncio.sleep(PAUSE)
-    return found
+    return waits
 
 
 def main() -> None:

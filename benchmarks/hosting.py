@@ -2,6 +2,7 @@
 
     make bench-hosting                                          500 requests in one second over 20 hosts, on both hubs
     make bench-hosting ARGS='--hub embedded --requests 100'     a smaller burst on the embedded hub
+    make bench-hosting ARGS='--cycles'                          what one decision costs, by the number of clusters
 
 Every host carries some hosted clusters, and publishes its load every 60 seconds. Hub and controller are separate
 processes on the same machine; this one creates the requests and watches their status. Work agents do not run, so
@@ -26,6 +27,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from benchmarks import hosting_cycles
 from benchmarks.controllers.objects import DEFINITIONS, SYSTEM_NAMESPACE, rate, until_served
 from benchmarks.controllers.process import Child, child
 from benchmarks.controllers.stage import EMBEDDED, NAMES, REAL, running_hub
@@ -34,26 +36,21 @@ from fairway.api import crds
 from fairway.api.cluster import CONDITION_AVAILABLE
 from fairway.api.hosted_request import BOUND, HostedClusterRequest
 from fairway.api.hosting_policy import COUNT_SCORE, SCORE_RESOURCE
-from fairway.api.meta import format_time
-from fairway.controllers.settings import HOSTING
-from fairway.fleet.instant import SECOND
-from fairway.hosting.demand import SIZES, SMALL
-from fairway.hosting.resources import CPU, MEMORY
-from fairway.hosting.telemetry import HOSTING_CLAIM
-from fairway.kube import (
+from fairway.api.resources import (
     ADD_ON_PLACEMENT_SCORES,
     HOSTED_CLUSTER_REQUESTS,
     HOSTING_POLICIES,
     MANAGED_CLUSTERS,
     MANIFEST_WORKS,
-    Batch,
-    Client,
-    Deleted,
-    Informer,
-    Patch,
-    Updated,
 )
+from fairway.controllers.settings import HOSTING
+from fairway.hosts.instant import SECOND
 from fairway.whatif.hosting import POLICIES, SimulatedHost, simulate, synthetic
+from fairway.workloads.hosting.fleet.telemetry import HOSTING_CLAIM
+from fairway.workloads.hosting.requests.demand import SIZES, SMALL
+from fairway.workloads.hosting.resources import CPU, MEMORY
+from kubewire.api.meta import format_time
+from kubewire.client import Batch, Client, Deleted, Informer, Patch
 from rigs.fake_hub import reported_condition
 from rigs.kubernetes import ToolsMissing
 
@@ -122,7 +119,7 @@ class Sightings:
         for change in batch.changes:
             if isinstance(change, Deleted):
                 continue
-            seen = change.new if isinstance(change, Updated) else change.object
+            seen = change.object
             name, status = seen.metadata.name, seen.status
             if status.hostingCluster is not None:
                 self.hosts.setdefault(name, status.hostingCluster.name)
@@ -263,7 +260,7 @@ def summarize(
 
 def replay(burst: Burst) -> Figures:
     """Simulate the burst with plain Placements, without a hub."""
-    capacity = {each: burst.most * SIZES[SMALL][each] for each in (CPU, MEMORY)}
+    capacity = {resource: burst.most * SIZES[SMALL][resource] for resource in (CPU, MEMORY)}
     hosts = [
         SimulatedHost(
             name=name, capacity=capacity, hosted={f"{name}-{number}": SMALL for number in range(load)}
@@ -287,19 +284,19 @@ def shown(burst: Burst, figures: Sequence[Figures]) -> str:
     rows = [[*heading, "highest load", "optimum", "above it", "hosts beyond limit"]]
     rows += [
         [
-            each.name,
-            _text(each.created, "{:.1f}".format),
-            _text(each.p50, _milliseconds),
-            _text(each.p99, _milliseconds),
-            _text(each.rate, "{:,.0f}".format),
-            _text(each.bound, "{:.1f}".format),
-            f"{each.placed:,}",
-            str(each.highest),
+            figure.name,
+            _text(figure.created, "{:.1f}".format),
+            _text(figure.p50, _milliseconds),
+            _text(figure.p99, _milliseconds),
+            _text(figure.rate, "{:,.0f}".format),
+            _text(figure.bound, "{:.1f}".format),
+            f"{figure.placed:,}",
+            str(figure.highest),
             str(optimum),
-            f"{each.highest / optimum - 1:.0%}",
-            str(each.overcommitted),
+            f"{figure.highest / optimum - 1:.0%}",
+            str(figure.overcommitted),
         ]
-        for each in figures
+        for figure in figures
     ]
     return table(rows)
 
@@ -313,13 +310,13 @@ def _text(value: float | None, form: Callable[[float], str]) -> str:
 
 
 async def run(burst: Burst, *, kinds: Sequence[str], fsync: bool) -> list[Figures]:
-    found: list[Figures] = []
+    measured: list[Figures] = []
     for kind in kinds:
         try:
-            found.append(await measure(kind, burst, fsync=fsync, note=teller(NAMES[kind])))
+            measured.append(await measure(kind, burst, fsync=fsync, note=teller(NAMES[kind])))
         except ToolsMissing as missing:
             print(f"{NAMES[kind]} skipped: {missing}\nRun `make kube-tools` first.", file=sys.stderr)
-    return [*found, replay(burst)]
+    return [*measured, replay(burst)]
 
 
 def main() -> None:
@@ -334,9 +331,14 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=40, metavar="N", help="maxPerHost of the policy")
     parser.add_argument("--seconds", type=float, default=1.0, metavar="N", help="duration of the burst")
     parser.add_argument("--hub", choices=(REAL, EMBEDDED, "both"), default="both")
+    parser.add_argument("--cycles", action="store_true", help="measure decisions without a hub instead")
     parser.add_argument("--fsync", action="store_true", help="make etcd sync to disk")
     parser.add_argument("--json", metavar="FILE", help="also write the results to FILE as JSON")
     given = parser.parse_args()
+    if given.cycles:
+        print(machine(), flush=True)
+        print(hosting_cycles.measure(teller("decisions")))
+        return
     burst = Burst(requests=given.requests, hosts=given.hosts, most=given.most, seconds=given.seconds)
     room = sum(max(0, burst.most - load) for load in burst.loads().values())
     if not 0 < burst.requests <= room:
@@ -347,7 +349,7 @@ def main() -> None:
     print(shown(burst, figures))
     print(machine())
     if given.json:
-        rows = [asdict(each) for each in figures]
+        rows = [asdict(figure) for figure in figures]
         write_json(given.json, {"machine": machine(), "optimum": burst.optimum(), "figures": rows})
 
 

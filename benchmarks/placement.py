@@ -30,14 +30,14 @@ from benchmarks.measure import percentile, resident, table, timed, write_json
 from fairway.api.cluster import ManagedCluster
 from fairway.api.placement import Placement, PlacementSpec, Toleration
 from fairway.api.score import AddOnPlacementScore
-from fairway.clusters import Fleet
-from fairway.clusters.decisions import Holding
 from fairway.engine import cycle
 from fairway.engine.memory import Memory
-from fairway.fleet.instant import to_micros
-from fairway.placement import PlacementWorkload, default_profile
+from fairway.hosts.clusters import Fleet
+from fairway.hosts.clusters.decisions import Holding
+from fairway.hosts.instant import to_micros
+from fairway.simulation import synthetic
 from fairway.testing import builders
-from fairway.whatif import synthetic
+from fairway.workloads.placement import PlacementWorkload, default_profile
 
 SIZES = (1_000, 10_000, 100_000)
 MILLION = 1_000_000
@@ -50,17 +50,17 @@ def batches(clusters: int) -> Iterator[tuple[list[ManagedCluster], list[AddOnPla
     """Yield the synthetic fleet, decoded from JSON as from a hub."""
     decode_cluster = msgspec.json.Decoder(ManagedCluster).decode
     decode_score = msgspec.json.Decoder(AddOnPlacementScore).decode
-    found: list[ManagedCluster] = []
+    batch: list[ManagedCluster] = []
     scores: list[AddOnPlacementScore] = []
     for document in synthetic.generate(clusters=clusters, seed=1, placements=0):
         if document["kind"] == "ManagedCluster":
-            found.append(decode_cluster(msgspec.json.encode(document)))
+            batch.append(decode_cluster(msgspec.json.encode(document)))
         elif document["kind"] == "AddOnPlacementScore":
             scores.append(decode_score(msgspec.json.encode(document)))
-        if len(found) == BATCH:
-            yield found, scores
-            found, scores = [], []
-    yield found, scores
+        if len(batch) == BATCH:
+            yield batch, scores
+            batch, scores = [], []
+    yield batch, scores
 
 
 def placement(number: int, dice: random.Random, *, wanted: int | None = 10, cel: str = "") -> Placement:
@@ -114,7 +114,7 @@ class Bench:
             loaded += some
             scores += published
             progress(f"{self.clusters:,} clusters: generated {len(loaded):,}")
-        self.names = [each.metadata.name for each in loaded]
+        self.names = [cluster.metadata.name for cluster in loaded]
 
         seconds = timed(self.fleet.load, loaded) + timed(self.fleet.load_scores, scores)
         self.figures["load_ms"] = seconds * 1e3
@@ -136,14 +136,14 @@ class Bench:
     def run(self, rounds: int) -> None:
         progress(f"{self.clusters:,} clusters: measuring")
         fresh = [placement(number, self.dice) for number in range(1, rounds + 1)]
-        self._samples("fresh", [timed(place, self.fleet, each) for each in fresh])
+        self._samples("fresh", [timed(place, self.fleet, workload) for workload in fresh])
         self._one_row(rounds * 3)
         every = [placement(number, self.dice, wanted=None) for number in range(max(3, rounds // 10))]
-        self._samples("all", [timed(place, self.fleet, each) for each in every])
+        self._samples("all", [timed(place, self.fleet, workload) for workload in every])
         if self.clusters <= 100_000:
             slow = fresh[: 3 if self.clusters > 10_000 else 10]
             self._samples(
-                "host_by_host", [timed(place, self.fleet, each, whole_fleet=False) for each in slow]
+                "host_by_host", [timed(place, self.fleet, workload, whole_fleet=False) for workload in slow]
             )
         self._cel()
 
@@ -219,7 +219,7 @@ def progress(text: str) -> None:
 def ratios(figures: list[dict[str, float]]) -> list[list[str]]:
     """Return ratios within one run, which do not depend on the speed of the machine."""
     return [
-        ["ratio", *(f"{int(each['clusters']):,}" for each in figures)],
+        ["ratio", *(f"{int(figure['clusters']):,}" for figure in figures)],
         ["host by host / fresh", *_ratio(figures, "host_by_host_p50_ms", "fresh_p50_ms")],
         ["fresh / one row changed", *_ratio(figures, "fresh_p50_ms", "one_row_p50_ms")],
     ]
@@ -227,7 +227,8 @@ def ratios(figures: list[dict[str, float]]) -> list[list[str]]:
 
 def _ratio(figures: list[dict[str, float]], above: str, below: str) -> list[str]:
     return [
-        f"{each[above] / each[below]:.0f}" if above in each and below in each else "-" for each in figures
+        f"{figure[above] / figure[below]:.0f}" if above in figure and below in figure else "-"
+        for figure in figures
     ]
 
 
@@ -258,9 +259,9 @@ def main() -> None:
         bench.figures["fresh_p50_ms"] = percentile(seconds, 0.5) * 1e3
         figures.append(bench.figures)
     progress("")
-    heading = ["clusters", *(f"{int(each['clusters']):,}" for each in figures)]
+    heading = ["clusters", *(f"{int(figure['clusters']):,}" for figure in figures)]
     body = [
-        [label, *(f"{each[key]:,.{digits}f}" if key in each else "-" for each in figures)]
+        [label, *(f"{figure[key]:,.{digits}f}" if key in figure else "-" for figure in figures)]
         for label, key, digits in ROWS
     ]
     print(table([heading, *body]))

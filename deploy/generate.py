@@ -1,4 +1,4 @@
-"""Writes what in this folder follows from the code: the definitions in ``crds/``, the rights in ``controllers/``.
+"""Write the objects of this folder from ``src/fairway/install``: the kustomizations are written by hand.
 
 python deploy/generate.py            # writes them; a test fails when they are not what this would write
 """
@@ -9,58 +9,45 @@ from pathlib import Path
 from typing import Any, Final
 
 from fairway.api import crds
-from fairway.controllers import (
-    acceptance,
-    addons,
-    availability,
-    bridge,
-    clustersets,
-    hosting,
-    machines,
-    recovery,
-    scores,
-    serving,
-)
-from fairway.controllers.placement import rbac as placement
-from fairway.documents.writer import dump_yaml
-from fairway.kube.rbac import Rule
+from fairway.install.dashboards import DASHBOARDS, dashboard_text
+from fairway.install.installation import OURS, RIGHTS, cluster_rights, part_text
 from fairway.providers.rbac import FLEET_RULES
+from kubewire.documents.writer import dump_yaml
 
 HERE: Final = Path(__file__).parent
-OURS: Final = frozenset({"HostedClusterRequest", "HostingPolicy", "ManagedClusterScore"})
-"""Kinds that OCM does not have; all others it brings itself."""
-RIGHTS: Final[Mapping[str, Iterable[Rule]]] = {
-    "acceptance": acceptance.RULES,
-    "addons": addons.RULES,
-    "availability": availability.RULES,
-    "bridge": bridge.RULES,
-    "clustersets": clustersets.RULES,
-    "hosting": hosting.RULES,
-    "machines": machines.RULES,
-    "placement": placement.RULES,
-    "recovery": recovery.RULES,
-    "scores": scores.RULES,
-    "serving": serving.RULES,
-    "shadow": placement.SHADOW,
+PARTS: Final[Mapping[str, str]] = {
+    "account": "base/account.yaml",
+    "leases": "base/leases.yaml",
+    "disruption": "base/disruption.yaml",
+    "services": "base/services.yaml",
+    "network": "base/network.yaml",
+    "deployment": "workload/deployment.yaml",
+    "roles": "users/roles.yaml",
+    "readers": "controllers/serving/readers.yaml",
+    "acceptance-policy": "controllers/acceptance/policy.yaml",
+    "ocm-policy": "ocm/policy.yaml",
+    "servicemonitor": "monitoring/servicemonitor.yaml",
+    "alerts": "monitoring/alerts.yaml",
 }
-ACCOUNT: Final = {"kind": "ServiceAccount", "name": "fairway", "namespace": "fairway-system"}
-PROVIDER_ACCOUNT: Final = {**ACCOUNT, "name": "fairway-provider"}
+"""File of each part."""
 
 FROM_TYPES: Final = "# Written by deploy/generate.py from the types in src/fairway/api.\n"
 FROM_RULES: Final = "# Written by deploy/generate.py from the rules in src/fairway/controllers.\n"
 FROM_PROVIDERS: Final = "# Written by deploy/generate.py from the rules in src/fairway/providers.\n"
-_GROUP: Final = "rbac.authorization.k8s.io"
+FROM_PARTS: Final = "# Written by deploy/generate.py from src/fairway/install/parts/{name}.yaml.\n"
 
 
 def files() -> dict[str, str]:
     """Contents by path."""
-    written = {path: FROM_TYPES + dump_yaml(each, sort_keys=False) for path, each in definitions()}
+    written = {path: FROM_TYPES + _text([definition]) for path, definition in definitions()}
     for controller, rules in RIGHTS.items():
-        granted = "---\n".join(dump_yaml(each, sort_keys=False) for each in rights(controller, rules))
-        written[f"controllers/{controller}/rbac.yaml"] = FROM_RULES + granted
-    of_provider = rights("provider", FLEET_RULES, account=PROVIDER_ACCOUNT)
-    granted = "---\n".join(dump_yaml(each, sort_keys=False) for each in of_provider)
-    written["providers/rbac.yaml"] = FROM_PROVIDERS + granted
+        written[f"controllers/{controller}/rbac.yaml"] = FROM_RULES + _text(cluster_rights(controller, rules))
+    of_provider = cluster_rights("provider", FLEET_RULES, account="fairway-provider")
+    written["providers/rbac.yaml"] = FROM_PROVIDERS + _text(of_provider)
+    for name, path in PARTS.items():
+        written[path] = FROM_PARTS.format(name=name) + part_text(name)
+    for uid in DASHBOARDS:
+        written[f"monitoring/{uid}.json"] = dashboard_text(uid)
     return written
 
 
@@ -71,23 +58,8 @@ def definitions() -> Iterator[tuple[str, Mapping[str, Any]]]:
         yield f"crds/{folder}/{names['plural']}.yaml", definition
 
 
-def rights(
-    controller: str, rules: Iterable[Rule], *, account: Mapping[str, str] = ACCOUNT
-) -> Iterator[Mapping[str, Any]]:
-    metadata = {"name": f"fairway-{controller}"}
-    yield {
-        "apiVersion": f"{_GROUP}/v1",
-        "kind": "ClusterRole",
-        "metadata": metadata,
-        "rules": [each.document() for each in rules],
-    }
-    yield {
-        "apiVersion": f"{_GROUP}/v1",
-        "kind": "ClusterRoleBinding",
-        "metadata": metadata,
-        "roleRef": {"apiGroup": _GROUP, "kind": "ClusterRole", "name": metadata["name"]},
-        "subjects": [dict(account)],
-    }
+def _text(documents: Iterable[Mapping[str, Any]]) -> str:
+    return "---\n".join(dump_yaml(document, sort_keys=False) for document in documents)
 
 
 def main() -> int:

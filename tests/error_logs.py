@@ -4,6 +4,8 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from fairway.observe.logs import OWN_LOGGERS
+
 
 class _Handler(logging.Handler):
     def __init__(self) -> None:
@@ -17,9 +19,12 @@ class _Handler(logging.Handler):
 @contextmanager
 def recorded_errors() -> Iterator[list[str]]:
     """Append the errors that Fairway logs within the block to the returned list."""
-    handler, logger = _Handler(), logging.getLogger("fairway")
-    logger.addHandler(handler)
+    handler = _Handler()
+    loggers = [logging.getLogger(name) for name in OWN_LOGGERS]
+    for logger in loggers:
+        logger.addHandler(handler)
     try:
         yield handler.errors
     finally:
-        logger.removeHandler(handler)
+        for logger in loggers:
+            logger.removeHandler(handler)

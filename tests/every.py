@@ -34,7 +34,7 @@ def every(
                     1
                 ]
 
-        kept = [each for each in signature.parameters.values() if each.name != name]
+        kept = [parameter for parameter in signature.parameters.values() if parameter.name != name]
         vars(run)["__signature__"] = signature.replace(parameters=kept)
         return run
 

@@ -31,6 +31,8 @@ from types import TracebackType
 from typing import IO, Any, Final
 
 import fairway
+import kubehub
+import kubewire
 
 PIPE: Final = subprocess.PIPE
 POLL: Final = 0.01
@@ -39,7 +41,7 @@ PATIENCE: Final = 120.0
 """Seconds after which a test stops waiting."""
 COMMAND: Final = "fairway.cli.main"
 LONGEST_ORDER: Final = 1 << 17
-SKIPPED: Final = ("fairway.testing", "fairway.__main__")
+SKIPPED: Final = ("fairway.testing", "fairway.__main__", "kubehub.testing.plugin")
 _PR_SET_PDEATHSIG: Final = 1
 
 
@@ -79,8 +81,8 @@ class Process:
         try:
             socket.send_fds(_forkserver(), [json.dumps(order).encode()], [*theirs, status])
         finally:
-            for each in (*theirs, status):
-                os.close(each)
+            for descriptor in (*theirs, status):
+                os.close(descriptor)
         self.pid = int(self._read_line())
 
     def __enter__(self) -> "Process":
@@ -159,7 +161,7 @@ class Child:
         self._process.send_signal(number)
 
     def kill(self) -> None:
-        """Return when it has ended."""
+        """Kill the process, and wait until it has ended."""
         self._process.kill()
         self._process.wait()
 
@@ -219,7 +221,8 @@ def _forkserver() -> socket.socket:
         process = subprocess.Popen(
             [sys.executable, __file__, str(there.fileno()), str(os.getpid())],
             pass_fds=[there.fileno()],
-            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+            # Programs of tests import modules beside the tests, those of packages, too.
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
         )
 
     def end() -> None:
@@ -241,9 +244,10 @@ def _leash(parent: int) -> None:
 
 
 def _preload() -> None:
-    for module in pkgutil.walk_packages(fairway.__path__, "fairway."):
-        if not module.name.startswith(SKIPPED):
-            importlib.import_module(module.name)
+    for package in (fairway, kubehub, kubewire):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if not module.name.startswith(SKIPPED):
+                importlib.import_module(module.name)
     gc.collect()
     gc.freeze()
 
@@ -267,8 +271,8 @@ def _serve(orders: socket.socket) -> dict[str, Any]:
                 os.close(status)
                 order: dict[str, Any] = json.loads(message)
                 return order
-        for each in descriptors:
-            os.close(each)
+        for descriptor in descriptors:
+            os.close(descriptor)
 
 
 def _supervise(status: int) -> bool:

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from fairway.kube import Client, Connection
-from fairway.kube.credentials import Impersonation
-from fairway.kube.rbac import Rule
+from kubewire.client import Client, Connection
+from kubewire.client.credentials import Impersonation
+from kubewire.client.rbac import Rule
 
 RBAC: Final = "rbac.authorization.k8s.io"
 
@@ -19,7 +19,7 @@ async def grant(
     role = "Role" if namespace else "ClusterRole"
     path = f"/apis/{RBAC}/v1/{place}{role.lower()}"
     meta = {"name": user}
-    granted = [each.document() for each in rules]
+    granted = [rule.document() for rule in rules]
     binding = {
         "metadata": meta,
         "roleRef": {"apiGroup": RBAC, "kind": role, "name": user},

@@ -10,7 +10,6 @@ from msgspec import structs
 from fairway.api.cluster import ManagedCluster, Taint
 from fairway.api.clusterset import ManagedClusterSet
 from fairway.api.decision import PlacementDecision
-from fairway.api.meta import Condition
 from fairway.api.placement import (
     DecisionGroup,
     DecisionStrategy,
@@ -23,12 +22,13 @@ from fairway.api.placement import (
     Toleration,
 )
 from fairway.api.score import AddOnPlacementScore, ManagedClusterScore
-from fairway.api.selector import LabelSelector, LabelSelectorRequirement
-from fairway.clusters.scores import SILENT
-from fairway.fleet.instant import to_micros
-from fairway.plugins.score_debits import SCORE_DEBITS
-from fairway.plugins.trust import EXPIRED_SCORES, MISSING_SCORE
+from fairway.hosts.clusters.scores import SILENT
+from fairway.hosts.instant import to_micros
 from fairway.testing import builders
+from fairway.workloads.placement.plugins.score_debits import SCORE_DEBITS
+from fairway.workloads.placement.plugins.trust import EXPIRED_SCORES, MISSING_SCORE
+from kubewire.api.meta import Condition
+from kubewire.api.selector import LabelSelector, LabelSelectorRequirement
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 NOW_MICROS = to_micros(NOW)
@@ -44,7 +44,9 @@ CALCULATORS = ("ResourceRatioCPU", "Latency")
 EFFECTS = ("NoSelect", "PreferNoSelect", "NoSelectIfNew")
 
 names = st.sampled_from(NAMES)
-moments = st.sampled_from([None, *(NOW + timedelta(seconds=each) for each in (-600, -20, -5, 0, 5, 600))])
+moments = st.sampled_from(
+    [None, *(NOW + timedelta(seconds=seconds) for seconds in (-600, -20, -5, 0, 5, 600))]
+)
 
 
 usual_value = st.integers(-100, 100)
@@ -257,9 +259,9 @@ def placements(draw: st.DrawFn, *, spread: bool = True) -> Placement:
 
 
 bound_sets = tuple(
-    each
+    plugin
     for name in SETS
-    for each in (
+    for plugin in (
         builders.cluster_set(
             name, selector=builders.selector(labels={"gpu": "true"}) if name == "gpus" else None
         ),

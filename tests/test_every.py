@@ -19,7 +19,7 @@ def test_failure_names_every_failed_case(tmp_path_factory: pytest.TempPathFactor
     assert seen == [0, 1, 2, 3, 4]
 
 
-def test_without_cases_it_fails() -> None:
+def test_empty_list_of_cases_fails() -> None:
     @every("case", ())
     def check(case: int) -> None: ...
 

@@ -23,8 +23,8 @@ def test_every_reason_of_a_failing_provider_is_documented() -> None:
     reason = re.compile(r'^[A-Z_]+: Final = "([A-Z][a-z]+(?:[A-Z][A-Za-z]+)+)"$', re.MULTILINE)
     pages = "".join(page.read_text(encoding="utf-8") for page in conditions.PAGES)
     modules = (path.read_text(encoding="utf-8") for path in (conditions.SOURCE / "providers").rglob("*.py"))
-    found = {each for text in modules if "ProviderError(" in text for each in reason.findall(text)}
-    assert {each for each in found if f"`{each}`" not in pages} == set()
+    reasons = {name for text in modules if "ProviderError(" in text for name in reason.findall(text)}
+    assert {name for name in reasons if f"`{name}`" not in pages} == set()
 
 
 def test_every_generated_part_is_on_a_page() -> None:

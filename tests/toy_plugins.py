@@ -1,16 +1,16 @@
 """Plugins as a third party writes them, and a profile for Placements that enables them behind guards."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
-from fairway.clusters import cells
-from fairway.engine.forms import points_of
-from fairway.engine.points import EXTENSION_POINTS, Context, Reads, Timeless
-from fairway.engine.profile import Enabled, Profile, ProfileSpec, build_profile
+from fairway.engine.points import Context, Reads, Timeless
+from fairway.engine.profile import Enabled, Profile, build_profile
 from fairway.engine.remedies import MoveNumber, Remedy, SetCell, SetField
 from fairway.engine.status import OK, Status, unschedulable
-from fairway.placement.profile import ENABLED, placement_registry
+from fairway.hosts.clusters import cells
 from fairway.scheduling.guard import FaultReport, Supervisor, guarded_class, guarded_factory
+from fairway.workloads.placement.profile import PLACEMENT_KIND, placement_registry
 
 TIER = "example.com/tier"
 PRICE = "example.com/cents-per-core"
@@ -84,10 +84,6 @@ def profile_with(*kinds: type[Any], reports: list[FaultReport] | None = None) ->
     for kind in kinds:
         guarded = guarded_class(kind)
         registry.register(kind.name, guarded_factory(kind, guarded, supervisor), kind=guarded)
-    names = (*ENABLED, *(kind.name for kind in kinds))
-    points = {
-        point: tuple(Enabled(name) for name in names if point in points_of(registry.kind(name)))
-        for point in EXTENSION_POINTS
-        if point != "NormalizeScore"
-    }
-    return build_profile(ProfileSpec(name="with-toys", points=points), registry)
+    enabled = (*PLACEMENT_KIND.enabled, *(Enabled(kind.name) for kind in kinds))
+    toys = replace(PLACEMENT_KIND, profile="with-toys", registry=lambda: registry, enabled=enabled)
+    return build_profile(toys.spec(), registry)

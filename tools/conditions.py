@@ -16,12 +16,12 @@ import fairway
 
 SOURCE: Final = Path(fairway.__file__).parent
 PAGES: Final = tuple((Path(__file__).parent.parent / "docs").rglob("*.md"))
-OTHERS: Final = ("api", "hub", "whatif")
+OTHERS: Final = ("api", "lint", "simulation", "whatif")
 """Packages whose conditions are the input of Fairway, or Kubernetes' own."""
 MORE: Final = ("controllers/recovery/decision.py",)
 """Modules with reasons of conditions that other modules build."""
-NOT_REASONS: Final = frozenset({"ConditionRule"})
-"""Constants of such modules that are neither types nor reasons."""
+NOT_REASONS: Final = frozenset({"ConditionRule", "HostingManifestApplied"})
+"""Constants of such modules that are neither types nor reasons of ours; add-on managers write the last."""
 _NAME: Final = re.compile(r"(fairway\.dev/)?[A-Z][a-z]+([A-Z][A-Za-z]+)*")
 _DEFINITION: Final = re.compile(r"^CONDITIONS\b", re.MULTILINE)
 _USE: Final = re.compile(r"\bCondition\(|^CONDITIONS\b", re.MULTILINE)
@@ -30,14 +30,14 @@ _USE: Final = re.compile(r"\bCondition\(|^CONDITIONS\b", re.MULTILINE)
 @cache
 def conditions() -> Mapping[tuple[str, str], Mapping[str, str]]:
     """The meaning of each reason, by kind and condition type."""
-    found: dict[tuple[str, str], dict[str, str]] = {}
+    reasons_of: dict[tuple[str, str], dict[str, str]] = {}
     for path, text in _modules():
         if not _DEFINITION.search(text):
             continue
         name = ".".join(("fairway", *path.relative_to(SOURCE).with_suffix("").parts))
         for condition, reasons in import_module(name).CONDITIONS.items():
-            found.setdefault(condition, {}).update(reasons)
-    return dict(sorted(found.items()))
+            reasons_of.setdefault(condition, {}).update(reasons)
+    return dict(sorted(reasons_of.items()))
 
 
 def undefined() -> set[str]:
@@ -66,9 +66,9 @@ def _strings(text: str) -> Iterator[str]:
             yield from _literal(node.value)
     for call in ast.walk(tree):
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "Condition":
-            for each in call.keywords:
-                if each.arg in ("type", "reason"):
-                    yield from _literal(each.value)
+            for keyword in call.keywords:
+                if keyword.arg in ("type", "reason"):
+                    yield from _literal(keyword.value)
 
 
 def _literal(node: ast.expr | None) -> Iterator[str]:

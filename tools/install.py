@@ -73,9 +73,9 @@ def pip(python: Path, *arguments: str, progress: Progress, total: int = 0) -> No
         assert process.stdout is not None
         for line in process.stdout:
             output.append(line)
-            if total and (found := re.match(r"Collecting (\S+?)[=<>~! ;]", f"{line.rstrip()} ")):
+            if total and (collected := re.match(r"Collecting (\S+?)[=<>~! ;]", f"{line.rstrip()} ")):
                 count += 1
-                progress.detail = f"{count}/{total} {found[1]}"
+                progress.detail = f"{count}/{total} {collected[1]}"
                 progress.show()
             elif line.startswith("Installing collected packages"):
                 progress.detail = f"unpacking {total} packages" if total else "unpacking"
@@ -93,9 +93,13 @@ def main(folder: Path) -> None:
         venv.create(folder, with_pip=True, symlinks=os.name == "posix")  # an existing one must be updatable
     python = folder / "bin" / "python"
     with step("2/3 installing locked packages") as progress:
-        pip(python, "--require-hashes", "-r", str(LOCK), progress=progress, total=packages)
-    with step("3/3 installing fairway") as progress:
-        pip(python, "--no-deps", "--no-build-isolation", "-e", ".", progress=progress)
+        # The lock is complete, so pip has nothing to resolve. Its resolver refuses a pinned package that another one
+        # wants with extras as soon as the index has a newer release.
+        pip(python, "--no-deps", "--require-hashes", "-r", str(LOCK), progress=progress, total=packages)
+    with step("3/3 installing fairway and its packages") as progress:
+        folders = (".", *sorted(str(folder) for folder in Path("packages").iterdir()))
+        editable = (option for folder in folders for option in ("-e", folder))
+        pip(python, "--no-deps", "--no-build-isolation", *editable, progress=progress)
 
 
 if __name__ == "__main__":

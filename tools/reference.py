@@ -18,16 +18,16 @@ import conditions as definitions
 from fairway.cli.main import fairway
 from fairway.controllers.hosting.metrics import HOSTING_DEFINITIONS
 from fairway.controllers.machines.permit_metrics import MACHINE_DEFINITIONS
-from fairway.controllers.machines.pod_metrics import POD_DEFINITIONS
+from fairway.controllers.pods.metrics import POD_DEFINITIONS
 from fairway.controllers.recovery.metrics import RECOVERY_DEFINITIONS
 from fairway.controllers.scores.metrics import SCORE_DEFINITIONS
-from fairway.kube import Client, Connection
+from fairway.lint.linter import FAMILIES
 from fairway.observe.meters import DEFINITIONS, Definition
 from fairway.observe.provider_meters import PROVIDER_DEFINITIONS
 from fairway.providers.catalogue import CATALOGUE, Context
 from fairway.providers.provider import Provider, Scale
 from fairway.providers.scales import Direct, Inverted, Linear, Logarithmic, Share
-from fairway.whatif.lint.linter import FAMILIES
+from kubewire.client import Client, Connection
 
 REFERENCE: Final = Path(__file__).parent.parent / "docs" / "reference"
 PART: Final = re.compile(r"(<!-- generated: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -57,17 +57,19 @@ def commands(command: click.Command, path: str) -> Iterator[tuple[str, click.Com
 
 
 def _prefix(command: click.Command) -> str | None:
-    found = command.context_settings.get("auto_envvar_prefix")
-    return found if isinstance(found, str) else None
+    prefix = command.context_settings.get("auto_envvar_prefix")
+    return prefix if isinstance(prefix, str) else None
 
 
 def flags() -> str:
     parts = []
     for path, command, context in commands(fairway, "fairway"):
-        options = [each for each in command.params if isinstance(each, click.Option) and not each.hidden]
+        options = [
+            option for option in command.params if isinstance(option, click.Option) and not option.hidden
+        ]
         text = cleandoc(command.help or "").replace("\b\n", "").replace("\f", "")
         usage = " ".join([path, *command.collect_usage_pieces(context)])
-        rows = ([code(_spelling(each, context)), _meaning(each, context)] for each in options)
+        rows = ([code(_spelling(option, context)), _meaning(option, context)] for option in options)
         parts.append(
             f"## {path}\n\n```text\n{usage}\n```\n\n{text}\n"
             + (f"\n{table(['option', 'meaning'], rows)}" if options else "")
@@ -113,7 +115,8 @@ def lint_rules() -> str:
 
 def _metrics(definitions: Iterable[Definition]) -> str:
     rows = (
-        [code(each.name), each.type, ", ".join(map(code, each.labels)), each.meaning] for each in definitions
+        [code(metric.name), metric.type, ", ".join(map(code, metric.labels)), metric.meaning]
+        for metric in definitions
     )
     return table(["metric", "type", "labels", "meaning"], rows)
 
@@ -150,9 +153,16 @@ def providers() -> str:
 
 def scores() -> str:
     rows = [
-        [code(name), code(provider.resource), code(each.name), each.unit, formula(each.scale), each.meaning]
+        [
+            code(name),
+            code(provider.resource),
+            code(score.name),
+            score.unit,
+            formula(score.scale),
+            score.meaning,
+        ]
         for name, provider in asyncio.run(_cluster_providers()).items()
-        for each in provider.scores
+        for score in provider.scores
     ]
     return table(["provider", "object", "score", "unit", "formula", "raw value"], rows)
 

@@ -73,8 +73,8 @@ async def run(
                     note = teller(f"a {kind} {way} {count:,} {version}")
                     async with stage(kind, Fleet(clusters=sizes.clusters), "a", note) as hub:
                         hub.tree = versions[version]
-                        found = await convergence.measure(hub, way, count=count, note=note)
-                        ways.append((f"{hub.name}, {version}" if beside else hub.name, way, found))
+                        result = await convergence.measure(hub, way, count=count, note=note)
+                        ways.append((f"{hub.name}, {version}" if beside else hub.name, way, result))
         print(convergence.shown(ways), end="\n\n", flush=True)
         results["a"] = ways
     if "b" in parts:

@@ -21,21 +21,11 @@ from benchmarks.controllers.process import answer, questions
 from benchmarks.controllers.requests import Requests
 from fairway.api.decision import PlacementDecision
 from fairway.api.placement import PLACEMENT_LABEL
+from fairway.api.resources import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS, PLACEMENT_DECISIONS
 from fairway.api.score import AddOnPlacementScore
-from fairway.kube import (
-    ADD_ON_PLACEMENT_SCORES,
-    MANAGED_CLUSTERS,
-    PLACEMENT_DECISIONS,
-    Added,
-    Batch,
-    Client,
-    Informer,
-    Patch,
-    Updated,
-    load,
-)
-from fairway.kube.exchange import Exchange
-from fairway.kube.transport import USER_AGENT
+from kubewire.client import Batch, Client, Deleted, Informer, Patch, load
+from kubewire.client.exchange import Exchange
+from kubewire.user_agent import user_agent
 
 REASON = "AddOn/usage/cpu={score}×1"
 
@@ -76,7 +66,7 @@ class Plain:
         path = PLACEMENT_DECISIONS.path(namespace=NAMESPACE, name=name, subresource="status")
         head = (
             f"PATCH {path}?fieldManager=fairway HTTP/1.1\r\nHost: {self._host}\r\n"
-            f"User-Agent: {USER_AGENT}\r\nAccept: application/json\r\nAccept-Encoding: identity\r\n"
+            f"User-Agent: {user_agent()}\r\nAccept: application/json\r\nAccept-Encoding: identity\r\n"
             f"Authorization: {proof.authorization}\r\n"
             f"Content-Type: {Patch.MERGE.value}\r\nContent-Length: {len(data)}\r\n\r\n"
         )
@@ -97,7 +87,7 @@ class Group:
 
     def choose(self) -> bool:
         """Return whether other clusters are the best now."""
-        ordered = sorted(self.scores.items(), key=lambda each: (-each[1], each[0]))[: self._chosen]
+        ordered = sorted(self.scores.items(), key=lambda score: (-score[1], score[0]))[: self._chosen]
         before, self.best = {name for name, _ in self.best}, tuple(sorted(ordered))
         return before != {name for name, _ in ordered}
 
@@ -109,7 +99,7 @@ class Page:
         self._meta, self._version = decision.metadata, decision.metadata.resourceVersion
         self._group, self._sender, self._slots = group, sender, slots
         self._lock = asyncio.Lock()
-        self._written = frozenset(each.clusterName for each in decision.status.decisions)
+        self._written = frozenset(entry.clusterName for entry in decision.status.decisions)
 
     async def write(self) -> None:
         async with self._lock, self._slots:
@@ -145,8 +135,8 @@ class Writer:
     def hear(self, batch: Batch[AddOnPlacementScore]) -> None:
         changed: dict[int, Group] = {}
         for change in batch.changes:
-            if isinstance(change, Added | Updated):
-                score = change.object if isinstance(change, Added) else change.new
+            if not isinstance(change, Deleted):
+                score = change.object
                 group = self._group_of[score.metadata.namespace]
                 group.scores[score.metadata.namespace] = score.status.scores[0].value
                 changed[id(group)] = group

@@ -20,7 +20,7 @@ from benchmarks.controllers.process import answer, questions
 from benchmarks.controllers.requests import Requests
 from fairway.controllers.manager import Manager, running
 from fairway.controllers.settings import ALL, PLACEMENT, Settings
-from fairway.kube import load
+from kubewire.client import load
 
 _SAMPLE = re.compile(r"^(fairway_(?!build)\w+(?:\{[^}]*\})?) (\S+)$", re.MULTILINE)
 _BUCKET = "_bucket{"
@@ -57,7 +57,7 @@ async def serve(kubeconfig: Path, *, controller: str) -> None:
                         **requests.document(),
                         "synced": synced[0] if synced else None,
                         "leading": bool(manager.leading) and all(manager.leading.values()),
-                        "busy": any(each.queue.busy for each in manager.controllers.values()),
+                        "busy": any(controller.queue.busy for controller in manager.controllers.values()),
                     }
                 )
             noting.cancel()

@@ -18,11 +18,11 @@ from benchmarks.controllers.objects import LIMIT_NAMESPACE, NAMESPACE, NUMBER
 from benchmarks.controllers.process import Child, child, memory
 from benchmarks.controllers.stage import Stage
 from benchmarks.measure import Note, table
-from fairway.api.meta import TRUE, find_condition
 from fairway.api.placement import PLACEMENT_LABEL
+from fairway.api.resources import PLACEMENT_DECISIONS, PLACEMENTS
 from fairway.controllers.placement.controller import WORKERS
-from fairway.kube import PLACEMENT_DECISIONS, PLACEMENTS
-from fairway.placement.conditions import SATISFIED
+from fairway.workloads.placement.conditions import SATISFIED
+from kubewire.api.meta import TRUE, find_condition
 
 OCM_SECONDS = {1_000: 41.0, 10_000: 961.0}
 """Results of OCM's own benchmark by number of placements, recorded earlier on a machine with two cores."""
@@ -52,14 +52,14 @@ async def limit(stage: Stage, *, count: int) -> Limit:
     arguments = ("--namespace", LIMIT_NAMESPACE, "--count", str(count), "--workers", str(WORKERS))
     module = "benchmarks.controllers.limit"
     async with child(module, "--kubeconfig", str(stage.kubeconfig), *arguments) as writer:
-        found = await writer.ask("measure")
-    tallies = found["requests"]
-    requests = sum(each["count"] for each in tallies.values())
+        answer = await writer.ask("measure")
+    tallies = answer["requests"]
+    requests = sum(tally["count"] for tally in tallies.values())
     return Limit(
-        requests=requests / found["seconds"],
-        placements=found["placements"] / found["seconds"],
-        cpu=found["cpu"] / requests,
-        seconds={name: each["seconds"] / each["count"] for name, each in tallies.items()},
+        requests=requests / answer["seconds"],
+        placements=answer["placements"] / answer["seconds"],
+        cpu=answer["cpu"] / requests,
+        seconds={name: tally["seconds"] / tally["count"] for name, tally in tallies.items()},
     )
 
 
@@ -71,7 +71,7 @@ async def converged(stage: Stage, count: int) -> None:
         raise NotConverged(f"{len(placements)} placements instead of {count}")
     chosen: Counter[str] = Counter()
     for decision in decisions:
-        names = {each.clusterName for each in decision.status.decisions}
+        names = {entry.clusterName for entry in decision.status.decisions}
         chosen[decision.metadata.labels[PLACEMENT_LABEL]] += len(names)
     for placement in placements:
         name, status = placement.metadata.name, placement.status
@@ -84,15 +84,15 @@ async def converged(stage: Stage, count: int) -> None:
 
 async def settled(stage: Stage, controller: Child, count: int, *, note: Note) -> Figures:
     """Wait for convergence, and return the controller's measurements."""
-    said = time.monotonic()
+    noted_at = time.monotonic()
     while True:
         figures = await controller.ask("figures")
         done = figures["requests"].get("patch placements/status", {}).get("count", 0)
         if figures["leading"] and not figures["busy"] and done >= count:
             await converged(stage, count)
             return figures
-        if time.monotonic() - said > 10:
-            said = time.monotonic()
+        if time.monotonic() - noted_at > 10:
+            noted_at = time.monotonic()
             note(f"{done:,} of {count:,} placements")
         await asyncio.sleep(0.1)
 
@@ -103,11 +103,11 @@ async def cold(stage: Stage, count: int, *, note: Note) -> Figures:
     began, hub = time.monotonic(), stage.cpu()
     async with stage.controller() as controller:
         figures = await settled(stage, controller, count, note=note)
-        found = accounted(
+        result = accounted(
             figures, count, since=figures["synced"], hub=stage.cpu() - hub, controller=controller
         )
-        found["start"] = figures["synced"] - began
-    return found
+        result["start"] = figures["synced"] - began
+    return result
 
 
 async def running(stage: Stage, count: int, *, note: Note) -> Figures:
@@ -122,28 +122,28 @@ async def running(stage: Stage, count: int, *, note: Note) -> Figures:
         )
         created = time.monotonic() - began
         figures = await settled(stage, controller, count, note=note)
-        found = accounted(figures, count, since=began, hub=stage.cpu() - hub, controller=controller)
-        found["cpu"] -= before
-        found["created"] = created
-        found["others"] = count
-    return found
+        result = accounted(figures, count, since=began, hub=stage.cpu() - hub, controller=controller)
+        result["cpu"] -= before
+        result["created"] = created
+        result["others"] = count
+    return result
 
 
 def accounted(figures: Figures, count: int, *, since: float, hub: float, controller: Child) -> Figures:
     tallies = figures["requests"]
     writes = {
-        name: each for name, each in tallies.items() if not name.startswith("get") and "lease" not in name
+        name: tally for name, tally in tallies.items() if not name.startswith("get") and "lease" not in name
     }
     seconds = figures["last_write"] - since
     return {
         "placements": count,
         "seconds": seconds,
         "rate": count / seconds,
-        "writes": sum(each["count"] for each in writes.values()),
+        "writes": sum(write["count"] for write in writes.values()),
         "others": 0,
-        "failed": sum(each["failed"] for each in writes.values()),
-        "requests": {name: each["count"] for name, each in writes.items()},
-        "request_seconds": {name: each["seconds"] / each["count"] for name, each in writes.items()},
+        "failed": sum(write["failed"] for write in writes.values()),
+        "requests": {name: tally["count"] for name, tally in writes.items()},
+        "request_seconds": {name: tally["seconds"] / tally["count"] for name, tally in writes.items()},
         "cpu": controller.cpu(),
         "hub_cpu": hub,
         "resident": memory(controller.pid)[0],
@@ -157,16 +157,20 @@ async def measure(stage: Stage, way: str, *, count: int, note: Note) -> Figures:
     """Measure on a hub without placements. The limit is measured before and after, because machines are noisy."""
     sample = min(count, 1_000)
     before = await limit(stage, count=sample)
-    found = await WAYS[way](stage, count, note=note)
+    result = await WAYS[way](stage, count, note=note)
     after = await limit(stage, count=sample)
-    note(f"{found['rate']:.0f} placements/s; write limits {before.placements:.0f} and {after.placements:.0f}")
-    found["limit_requests"] = (before.requests + after.requests) / 2
-    found["limit_rate"] = (before.placements + after.placements) / 2
-    found["limit_cpu"] = (before.cpu + after.cpu) / 2
-    found["limit_request_seconds"] = before.seconds
-    found["share"] = found["rate"] / found["limit_rate"]
-    found["share_writes"] = (found["writes"] + found["others"]) / found["seconds"] / found["limit_requests"]
-    return found
+    note(
+        f"{result['rate']:.0f} placements/s; write limits {before.placements:.0f} and {after.placements:.0f}"
+    )
+    result["limit_requests"] = (before.requests + after.requests) / 2
+    result["limit_rate"] = (before.placements + after.placements) / 2
+    result["limit_cpu"] = (before.cpu + after.cpu) / 2
+    result["limit_request_seconds"] = before.seconds
+    result["share"] = result["rate"] / result["limit_rate"]
+    result["share_writes"] = (
+        (result["writes"] + result["others"]) / result["seconds"] / result["limit_requests"]
+    )
+    return result
 
 
 def shown(results: list[tuple[str, str, Figures]]) -> str:
@@ -186,21 +190,21 @@ def shown(results: list[tuple[str, str, Figures]]) -> str:
             *("controller CPU ms", "writer CPU ms", "OCM, seconds"),
         ]
     ]
-    for hub, way, found in results:
-        count = found["placements"]
+    for hub, way, result in results:
+        count = result["placements"]
         ocm = OCM_SECONDS.get(count)
         rows.append(
             [
                 hub,
                 way,
                 f"{count:,}",
-                f"{found['seconds']:.1f}",
-                f"{found['rate']:.0f} / {found['limit_rate']:.0f}",
-                f"{found['share']:.0%}",
-                f"{(found['writes'] + found['others']) / found['seconds']:.0f} / {found['limit_requests']:.0f}",
-                f"{found['share_writes']:.0%}",
-                f"{found['cpu'] / count * 1e3:.2f}",
-                f"{found['limit_cpu'] * 3e3:.2f}",
+                f"{result['seconds']:.1f}",
+                f"{result['rate']:.0f} / {result['limit_rate']:.0f}",
+                f"{result['share']:.0%}",
+                f"{(result['writes'] + result['others']) / result['seconds']:.0f} / {result['limit_requests']:.0f}",
+                f"{result['share_writes']:.0%}",
+                f"{result['cpu'] / count * 1e3:.2f}",
+                f"{result['limit_cpu'] * 3e3:.2f}",
                 f"{ocm:.0f} (recorded)" if ocm else "",
             ]
         )
@@ -210,17 +214,17 @@ def shown(results: list[tuple[str, str, Figures]]) -> str:
         "",
         "    requests per placement, and their mean time in ms (with nothing but writes going on)",
     ]
-    for hub, way, found in results:
+    for hub, way, result in results:
         parts = []
-        for name, count in sorted(found["requests"].items()):
-            mean = found["request_seconds"][name] * 1e3
-            alone = found["limit_request_seconds"].get(name)
+        for name, count in sorted(result["requests"].items()):
+            mean = result["request_seconds"][name] * 1e3
+            alone = result["limit_request_seconds"].get(name)
             beside = f" ({alone * 1e3:.1f})" if alone else ""
-            parts.append(f"{name} {count / found['placements']:.2f} × {mean:.1f}{beside}")
+            parts.append(f"{name} {count / result['placements']:.2f} × {mean:.1f}{beside}")
         lines.append(
-            f"    {hub}, {way} {found['placements']:,}: {'; '.join(parts)}; failed {found['failed']}"
+            f"    {hub}, {way} {result['placements']:,}: {'; '.join(parts)}; failed {result['failed']}"
         )
-        events = found["requests"].get("create events", 0)
-        whole = EVENTS_A_PLACEMENT * found["placements"]
+        events = result["requests"].get("create events", 0)
+        whole = EVENTS_A_PLACEMENT * result["placements"]
         lines.append(f"      events written when the last decision was: {events:,} of {whole:,}")
     return "\n".join(lines)

@@ -17,7 +17,8 @@ from benchmarks.controllers.objects import NUMBER, clear, placement, rate
 from benchmarks.controllers.process import answer, questions
 from benchmarks.controllers.requests import Requests
 from fairway.api.placement import GROUP_INDEX_LABEL, GROUP_NAME_LABEL, PLACEMENT_LABEL, Placement
-from fairway.kube import PLACEMENT_DECISIONS, PLACEMENTS, Client, Patch, load
+from fairway.api.resources import PLACEMENT_DECISIONS, PLACEMENTS
+from kubewire.client import Client, Patch, load
 
 REASON = "AddOn/usage/cpu=80×1 Balance=100×1 ResourceAllocatableCPU=52×1"
 CONDITIONS = [
@@ -66,7 +67,7 @@ class Writes:
             },
             namespace=self.namespace,
         )
-        decisions = [{"clusterName": each, "reason": REASON, "score": 232} for each in clusters]
+        decisions = [{"clusterName": cluster, "reason": REASON, "score": 232} for cluster in clusters]
         await self._status(PLACEMENT_DECISIONS, made, {"decisions": decisions})
         await self._status(
             PLACEMENTS,

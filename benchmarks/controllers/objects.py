@@ -11,18 +11,15 @@ from typing import Any
 import msgspec
 
 from fairway.api import crds
-from fairway.api.meta import format_time
-from fairway.kube import (
+from fairway.api.resources import (
     ADD_ON_PLACEMENT_SCORES,
     MANAGED_CLUSTERS,
     PLACEMENT_DECISIONS,
     PLACEMENTS,
-    Client,
-    Informer,
-    NotFound,
-    ServerError,
 )
-from fairway.whatif import synthetic
+from fairway.simulation import synthetic
+from kubewire.api.meta import format_time
+from kubewire.client import Client, Informer, NotFound, ServerError
 from rigs.cleanup import delete_all
 
 NAMESPACE = "bench"
@@ -112,12 +109,12 @@ def placement(
     coordinates: list[Document] = [add_on]
     if not only_score:
         built_in = ("ResourceAllocatableCPU", "Balance")
-        coordinates += [{"type": "BuiltIn", "builtIn": each} for each in built_in]
+        coordinates += [{"type": "BuiltIn", "builtIn": prioritizer} for prioritizer in built_in]
     spec: Document = {
         "numberOfClusters": number,
         "prioritizerPolicy": {
             "mode": "Exact",
-            "configurations": [{"scoreCoordinate": each, "weight": 1} for each in coordinates],
+            "configurations": [{"scoreCoordinate": coordinate, "weight": 1} for coordinate in coordinates],
         },
     }
     if group:

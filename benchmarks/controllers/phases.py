@@ -18,12 +18,14 @@ from typing import Any
 from unittest.mock import patch
 
 from benchmarks.measure import percentile
-from fairway.controllers.leadership import Elected, Leadership
-from fairway.controllers.placement.controller import PlacementController
 from fairway.controllers.placement.queue import Owner
-from fairway.controllers.placement.session import WriteSession
-from fairway.controllers.write_limiter import Lane, WriteLimiter
-from fairway.fleet.instant import SECOND
+from fairway.controllers.placement.scheduler import DecisionBind, PlacementScheduler
+from fairway.controllers.runtime.leadership import Elected
+from fairway.controllers.runtime.write_limiter import Lane, WriteLimiter
+from fairway.engine.commit.instructions import ForCaller
+from fairway.engine.points import CommitContext
+from fairway.engine.status import Status
+from fairway.hosts.instant import SECOND
 
 PHASES = ("queue", "decide", "lease", "turn", "answer")
 
@@ -33,39 +35,36 @@ _marks: ContextVar[_Marks] = ContextVar("marks")
 
 class Phases:
     def __init__(self) -> None:
-        self._taken: dict[Owner, float] = {}
+        self._taken: dict[Owner, _Marks] = {}
         self._samples: list[dict[str, float]] = []
 
     @contextmanager
     def noted(self) -> Iterator[None]:
         """Record the phases of controllers created within the block."""
-        decide, write = PlacementController.decide, PlacementController.write
+        attempt, bind = PlacementScheduler.attempt, DecisionBind.bind
         batch, turn = Elected.batch, WriteLimiter.turn
 
-        def decided(controller: PlacementController, owner: Owner) -> WriteSession | None:
+        def attempted(scheduler: PlacementScheduler, owner: Owner) -> list[ForCaller]:
             taken = time.monotonic()
-            session = decide(controller, owner)
-            if session is not None:
-                self._taken[owner] = taken
-            return session
+            woken = scheduler._queue.woken(owner)
+            instructions = attempt(scheduler, owner)
+            if instructions:
+                self._taken[owner] = {"woken": taken if woken is None else woken / SECOND, "taken": taken}
+            return instructions
 
-        async def written(
-            controller: PlacementController, session: WriteSession, leadership: Leadership
-        ) -> None:
-            taken = self._taken.pop(session.owner)
-            woken = controller.queue.woken(session.owner)
-            marks = {"woken": taken if woken is None else woken / SECOND, "taken": taken}
-            marks["decided"] = time.monotonic()
+        async def bound(binder: DecisionBind, context: CommitContext) -> Status:
+            owner = (context.workload.namespace, context.workload.name)
+            marks = {**self._taken.pop(owner), "decided": time.monotonic()}
             token = _marks.set(marks)
             try:
-                await write(controller, session, leadership)
+                return await bind(binder, context)
             finally:
                 _marks.reset(token)
-            self._note(marks)
+                self._note(marks)
 
         @asynccontextmanager
         async def proven(elected: Elected) -> AsyncIterator[None]:
-            marks = _marks.get()
+            marks = _marks.get({})
             async with batch(elected):
                 marks.setdefault("led", time.monotonic())
                 yield
@@ -82,8 +81,8 @@ class Phases:
                     marks["answered"] = time.monotonic()
 
         with (
-            patch.object(PlacementController, "decide", decided),
-            patch.object(PlacementController, "write", written),
+            patch.object(PlacementScheduler, "attempt", attempted),
+            patch.object(DecisionBind, "bind", bound),
             patch.object(Elected, "batch", proven),
             patch.object(WriteLimiter, "turn", allowed),
         ):
@@ -91,7 +90,7 @@ class Phases:
 
     def _note(self, marks: _Marks) -> None:
         if "answered" in marks:
-            moments = [marks[each] for each in ("woken", "taken", "decided", "led", "sent", "answered")]
+            moments = [marks[name] for name in ("woken", "taken", "decided", "led", "sent", "answered")]
             spans = [end - begin for begin, end in pairwise(moments)]
             self._samples.append(dict(zip(PHASES, spans, strict=True)))
 
@@ -100,7 +99,7 @@ class Phases:
         samples, self._samples = self._samples, []
         if not samples:
             return {}
-        return {phase: _summary([each[phase] for each in samples]) for phase in PHASES}
+        return {phase: _summary([sample[phase] for sample in samples]) for phase in PHASES}
 
 
 def _summary(values: list[float]) -> dict[str, float]:

@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from glob import glob
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +31,12 @@ def cpu_seconds(pid: int) -> float:
 
 def memory(pid: int) -> tuple[int, int]:
     """Return the current and the maximum memory of a process in bytes."""
-    found = {"VmRSS": 0, "VmHWM": 0}
+    memory = {"VmRSS": 0, "VmHWM": 0}
     for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace").splitlines():
         name, _, value = line.partition(":")
-        if name in found:
-            found[name] = int(value.split()[0]) * 1024
-    return found["VmRSS"], found["VmHWM"]
+        if name in memory:
+            memory[name] = int(value.split()[0]) * 1024
+    return memory["VmRSS"], memory["VmHWM"]
 
 
 class Child:
@@ -74,7 +75,9 @@ async def child(module: str, *arguments: str, tree: str = "") -> AsyncIterator[C
     """
     environment = dict(os.environ)
     if tree:
-        paths = [os.path.join(tree, "src"), os.path.join(tree, "tests"), environment.get("PYTHONPATH", "")]
+        packages = glob(os.path.join(tree, "packages/*/src"))
+        before = environment.get("PYTHONPATH", "")
+        paths = [os.path.join(tree, "src"), *packages, os.path.join(tree, "tests"), before]
         environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", module, *arguments),

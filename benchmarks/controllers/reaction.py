@@ -25,8 +25,9 @@ from benchmarks.controllers.stage import Stage
 from benchmarks.measure import Note, percentile, table
 from fairway.api.decision import PlacementDecision
 from fairway.api.placement import PLACEMENT_LABEL
-from fairway.controllers.write_limiter import AT_ONCE
-from fairway.kube import ADD_ON_PLACEMENT_SCORES, PLACEMENT_DECISIONS, Added, Batch, Informer, Patch, Updated
+from fairway.api.resources import ADD_ON_PLACEMENT_SCORES, PLACEMENT_DECISIONS
+from fairway.controllers.runtime.write_limiter import AT_ONCE
+from kubewire.client import Batch, Deleted, Informer, Patch
 
 GROUPS = 20
 CHOSEN = 5
@@ -74,16 +75,14 @@ class Watcher:
     def hear(self, batch: Batch[PlacementDecision]) -> None:
         at = time.monotonic()
         for change in batch.changes:
-            if isinstance(change, Added):
+            if not isinstance(change, Deleted):
                 self._see(change.object, at)
-            elif isinstance(change, Updated):
-                self._see(change.new, at)
 
     def _see(self, decision: PlacementDecision, at: float) -> None:
         self.events += 1
         placement = decision.metadata.labels[PLACEMENT_LABEL]
         group = self._groups[placement.rpartition("-")[0]]
-        chosen = frozenset(each.clusterName for each in decision.status.decisions)
+        chosen = frozenset(entry.clusterName for entry in decision.status.decisions)
         known = self._caught_up.get(placement, 0)
         for state in range(len(group.history) - 1, known - 1, -1):
             if group.history[state] == chosen:
@@ -177,11 +176,11 @@ class Fleet:
 
 def divided(stage: Stage, names: Mapping[str, str]) -> dict[str, Group]:
     groups = {f"group-{number}": Group(f"group-{number}", {}) for number in range(GROUPS)}
-    for cluster, group in names.items():
-        groups[group].scores[cluster] = stage.scores[cluster]
-    for each in groups.values():
-        each.history.append(each.best())
-        each.written.append(0.0)
+    for cluster, name in names.items():
+        groups[name].scores[cluster] = stage.scores[cluster]
+    for group in groups.values():
+        group.history.append(group.best())
+        group.written.append(0.0)
     return groups
 
 
@@ -215,11 +214,11 @@ async def measure(
             note(f"{len(stage.scores):,} scores every {period:g} s for {seconds:.0f} s")
             meters = await controller.ask("meters")
             await controller.ask("phases")
-            found = await _react(stage, controller, fleet, seconds)
+            result = await _react(stage, controller, fleet, seconds)
             meters_after = await controller.ask("meters")
             await _caught_up(watcher, owned)
             phases, resident = await controller.ask("phases"), memory(controller.pid)[0]
-            found |= _samples(watcher)
+            result |= _samples(watcher)
         bare = {}
         for name, arguments in BARE.items() if floor else ():
             note(name)
@@ -245,7 +244,7 @@ async def measure(
     await fleet.restore()
     await objects.clear(stage.client, NAMESPACE)
     return {
-        **found,
+        **result,
         "placements": placements,
         "clusters": len(stage.scores),
         "resident": resident,
@@ -256,7 +255,7 @@ async def measure(
 
 
 async def _react(stage: Stage, process: Child, fleet: Fleet, seconds: float) -> dict[str, Any]:
-    """Write scores for so long, and return what the process and the hub did meanwhile."""
+    """Write scores for some seconds, and return what the process and the hub did meanwhile."""
     before = await process.ask("figures")
     cpu, hub = process.cpu(), stage.cpu()
     began = time.monotonic()
@@ -298,17 +297,19 @@ def _percentiles(samples: list[float]) -> dict[str, float]:
 
 def pooled(name: str, rounds: list[dict[str, Any]]) -> list[str]:
     """Return a row of all samples of several rounds."""
-    found = _percentiles([each for one in rounds for each in one["times"]])
+    result = _percentiles([seconds for one in rounds for seconds in one["times"]])
     means = [sum(one[what] for one in rounds) / len(rounds) for what in ("cpu", "hub_cpu")]
     changes = sum(one["changes"] for one in rounds) / sum(one["seconds"] for one in rounds) * 60
-    times = (f"{found[each] * 1e3:.0f}" for each in ("p50", "p90", "p99", "most"))
-    return [name, *times, *(f"{each:.1f}" for each in means), f"{changes:.0f}"]
+    times = (f"{result[rank] * 1e3:.0f}" for rank in ("p50", "p90", "p99", "most"))
+    return [name, *times, *(f"{mean:.1f}" for mean in means), f"{changes:.0f}"]
 
 
-def brief(found: dict[str, Any]) -> str:
-    requests = ", ".join(f"{name} {count:.0f}" for name, count in sorted(found["requests"].items()))
-    times = f"p50 {found['p50'] * 1e3:.0f} ms, p99 {found['p99'] * 1e3:.0f} ms, CPU {found['cpu']:.1f} s/min"
-    return f"{times}, {found['changes']} changes; {requests}"
+def brief(result: dict[str, Any]) -> str:
+    requests = ", ".join(f"{name} {count:.0f}" for name, count in sorted(result["requests"].items()))
+    times = (
+        f"p50 {result['p50'] * 1e3:.0f} ms, p99 {result['p99'] * 1e3:.0f} ms, CPU {result['cpu']:.1f} s/min"
+    )
+    return f"{times}, {result['changes']} changes; {requests}"
 
 
 def compared(rounds: dict[str, list[dict[str, Any]]]) -> str:
@@ -323,12 +324,12 @@ def compared(rounds: dict[str, list[dict[str, Any]]]) -> str:
         "hub's CPU s/min",
         "changes/min",
     ]
-    return table([head, *(pooled(name, found) for name, found in rounds.items())])
+    return table([head, *(pooled(name, results) for name, results in rounds.items())])
 
 
 async def _settled(controller: Child, watcher: Watcher, placements: int) -> None:
     """Wait until all placements are decided and all events written, which are not part of the measurement."""
-    told = -1
+    printed = -1
     async with asyncio.timeout(600):
         while True:
             figures = await controller.ask("figures")
@@ -336,9 +337,9 @@ async def _settled(controller: Child, watcher: Watcher, placements: int) -> None
             done = requests.get("patch placements/status", {}).get("count", 0)
             if not figures["busy"] and done >= placements and watcher.events >= 2 * placements:
                 events = requests.get("create events", {}).get("count", 0)
-                if events == told:
+                if events == printed:
                     return
-                told = events
+                printed = events
             await asyncio.sleep(0.5)
 
 
@@ -352,8 +353,8 @@ async def _caught_up(watcher: Watcher, placements: Mapping[str, Group]) -> None:
 
 
 def _less(after: Mapping[str, Any], before: Mapping[str, Any], what: str) -> dict[str, float]:
-    found = {name: each[what] - before.get(name, {}).get(what, 0) for name, each in after.items()}
-    return {name: value for name, value in found.items() if value and not name.startswith("get")}
+    counts = {name: tally[what] - before.get(name, {}).get(what, 0) for name, tally in after.items()}
+    return {name: value for name, value in counts.items() if value and not name.startswith("get")}
 
 
 def shown(results: list[tuple[str, dict[str, Any]]]) -> str:
@@ -362,12 +363,12 @@ def shown(results: list[tuple[str, dict[str, Any]]]) -> str:
         *(
             [
                 hub,
-                *(f"{found[name] * 1e3:.0f}" for name in ("p50", "p90", "p99", "most")),
-                f"{found['cpu']:.1f}",
-                f"{found['hub_cpu']:.1f}",
-                f"{found['resident'] / 1e6:.0f}",
+                *(f"{result[name] * 1e3:.0f}" for name in ("p50", "p90", "p99", "most")),
+                f"{result['cpu']:.1f}",
+                f"{result['hub_cpu']:.1f}",
+                f"{result['resident'] / 1e6:.0f}",
             ]
-            for hub, found in _rows(results)
+            for hub, result in _rows(results)
         ),
         *(
             [
@@ -384,33 +385,37 @@ def shown(results: list[tuple[str, dict[str, Any]]]) -> str:
         ),
     ]
     lines = ["(b) reaction: score written → decision written", table(rows), ""]
-    for hub, found in results:
-        for name, bare in found["bare"].items():
+    for hub, result in results:
+        for name, bare in result["bare"].items():
             lines.append(f"    {name}: {bare['changes'] / bare['seconds'] * 60:.0f} changes a minute")
-        each = found["seconds"] / 60
-        looks = found["meters"].get('fairway_workqueue_adds_total{controller="placement"}', 0)
+        minutes = result["seconds"] / 60
+        looks = result["meters"].get('fairway_workqueue_adds_total{controller="placement"}', 0)
         lines.append(
-            f"    {hub}, a minute: {found['scores'] / each:.0f} scores written, {found['changes'] / each:.0f} of them"
-            f" change the decisions of {found['placements'] // GROUPS} placements; reconciles {looks / each:.0f};"
-            f" {found['samples']} samples in all, {found['early']} before the response to the score's write,"
-            f" {found['unexpected']} unexpected decisions"
+            f"    {hub}, a minute: {result['scores'] / minutes:.0f} scores written,"
+            f" {result['changes'] / minutes:.0f} of them change the decisions of"
+            f" {result['placements'] // GROUPS} placements; reconciles {looks / minutes:.0f};"
+            f" {result['samples']} samples in all, {result['early']} before the response to the score's write,"
+            f" {result['unexpected']} unexpected decisions"
         )
         parts = [
-            f"{name} {count / each:.0f} × {found['request_seconds'][name] / count * 1e3:.1f} ms"
-            for name, count in sorted(found["requests"].items())
+            f"{name} {count / minutes:.0f} × {result['request_seconds'][name] / count * 1e3:.1f} ms"
+            for name, count in sorted(result["requests"].items())
         ]
         lines.append(f"      requests: {'; '.join(parts)}")
-        lines += ["", "    inside the controller, of each decision", _phases(found["phases"])]
+        lines += ["", "    inside the controller, of each decision", _phases(result["phases"])]
     return "\n".join(lines)
 
 
 def _rows(results: list[tuple[str, dict[str, Any]]]) -> list[tuple[str, dict[str, Any]]]:
     """Return the results, each followed by its bare writers."""
-    return [row for hub, found in results for row in ((hub, found), *found["bare"].items())]
+    return [row for hub, result in results for row in ((hub, result), *result["bare"].items())]
 
 
-def _phases(found: Mapping[str, Mapping[str, float]]) -> str:
+def _phases(phases: Mapping[str, Mapping[str, float]]) -> str:
     names = ("mean", "p50", "p90", "p99")
     rows = [["", *(f"{name} ms" for name in names)]]
-    rows += [[phase, *(f"{each[name] * 1e3:.1f}" for name in names)] for phase, each in found.items()]
+    rows += [
+        [phase, *(f"{phase_times[name] * 1e3:.1f}" for name in names)]
+        for phase, phase_times in phases.items()
+    ]
     return table(rows)

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 from unittest.mock import patch
 
-from fairway.kube.transport import Response, Transport
+from kubewire.client.transport import Response, Transport
 
 _VERBS = {"POST": "create", "PATCH": "patch", "PUT": "update", "DELETE": "delete", "GET": "get"}
 _DECIDING = ("placementdecisions", "placements")

@@ -16,7 +16,7 @@ from benchmarks.controllers import objects
 from benchmarks.controllers.objects import Fleet
 from benchmarks.controllers.process import Child, child, cpu_seconds, memory
 from benchmarks.measure import Note
-from fairway.kube import Client
+from kubewire.client import Client
 from rigs.kubernetes import HUB, Tools, real_hub
 
 REAL, EMBEDDED = "real", "embedded"

@@ -15,7 +15,8 @@ from benchmarks.controllers.stage import Stage
 from benchmarks.measure import Note, percentile, table
 from fairway.api.decision import PlacementDecision
 from fairway.api.placement import PLACEMENT_LABEL
-from fairway.kube import PLACEMENT_DECISIONS, Batch, Informer, Updated
+from fairway.api.resources import PLACEMENT_DECISIONS
+from kubewire.client import Batch, Informer
 
 FIRST, SECOND = "first", "second"
 IDLE_SECONDS = 5.0
@@ -32,7 +33,7 @@ class Sightings:
     def hear(self, batch: Batch[PlacementDecision]) -> None:
         at = time.monotonic()
         for change in batch.changes:
-            decision = change.new if isinstance(change, Updated) else change.object
+            decision = change.object
             future = self._seen.get(decision.metadata.labels.get(PLACEMENT_LABEL, ""))
             if decision.status.decisions and future and not future.done():
                 future.set_result(at)
@@ -74,11 +75,11 @@ async def once(stage: Stage) -> dict[str, float]:
 
 
 async def measure(stage: Stage, *, rounds: int, note: Note) -> dict[str, Any]:
-    found: list[dict[str, float]] = []
+    runs: list[dict[str, float]] = []
     for number in range(rounds):
         note(f"start {number + 1} of {rounds}")
-        found.append(await once(stage))
-    medians = {name: percentile([each[name] for each in found], 0.5) for name in found[0]}
+        runs.append(await once(stage))
+    medians = {name: percentile([run[name] for run in runs], 0.5) for name in runs[0]}
     return {**medians, "clusters": len(stage.scores), "hub_resident": stage.resident()}
 
 
@@ -91,15 +92,15 @@ def shown(results: list[tuple[str, dict[str, Any]]]) -> str:
         *(
             [
                 hub,
-                f"{found['clusters']:,}",
-                f"{found['synced']:.2f}",
-                f"{found['first']:.2f}",
-                f"{found['second'] * 1e3:.0f}",
-                f"{found['cpu']:.2f}",
-                f"{found['idle_cpu']:.2f}",
-                *(f"{found[name] / 1e6:.0f}" for name in ("resident", "most", "hub_resident")),
+                f"{result['clusters']:,}",
+                f"{result['synced']:.2f}",
+                f"{result['first']:.2f}",
+                f"{result['second'] * 1e3:.0f}",
+                f"{result['cpu']:.2f}",
+                f"{result['idle_cpu']:.2f}",
+                *(f"{result[name] / 1e6:.0f}" for name in ("resident", "most", "hub_resident")),
             ]
-            for hub, found in results
+            for hub, result in results
         ),
     ]
     return "\n".join(("(c) cold start to first decision", table(rows)))

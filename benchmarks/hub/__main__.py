@@ -97,7 +97,7 @@ async def measure(contender: Contender, *, scale: float, note: Callable[[str], N
     def size(number: int) -> int:
         return max(int(number * scale), 20)
 
-    definition = next(each for each in crds() if each["spec"]["names"]["kind"] == "ManagedCluster")
+    definition = next(crd for crd in crds() if crd["spec"]["names"]["kind"] == "ManagedCluster")
     await contender.call("POST", DEFINITIONS, definition)
     while True:
         try:

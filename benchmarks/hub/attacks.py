@@ -118,7 +118,10 @@ def _writes(token: str) -> list[bytes]:
     return [
         request(token, "POST", secrets, large),
         request(token, "PUT", f"{secrets}/a", large),
-        *(request(token, "PATCH", f"{secrets}/a", large, type_=f"application/{each}") for each in patches),
+        *(
+            request(token, "PATCH", f"{secrets}/a", large, type_=f"application/{subtype}")
+            for subtype in patches
+        ),
         request(token, "POST", "/apis/authentication.k8s.io/v1/tokenreviews", large),
         request(token, "POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", large),
         request(token, "PUT", "/apis/coordination.k8s.io/v1/namespaces/default/leases/a", large),
@@ -221,8 +224,8 @@ class Attacker:
             if name == PIPELINED:
                 await self._pipeline(reader, writer)
                 return
-            for each in turns:
-                sending = asyncio.ensure_future(_send(writer, each))
+            for turn in turns:
+                sending = asyncio.ensure_future(_send(writer, turn))
                 try:
                     self.codes[await _answer(reader)] += 1
                 finally:

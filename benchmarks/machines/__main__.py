@@ -12,7 +12,8 @@ Parts:
 - *end-to-end*: `fairway run --controllers machines` and kube-scheduler, one after the other, each on a new
   kube-apiserver and etcd with the same nodes and pods. kube-scheduler scores about 10 % of 5,000 nodes by default; one
   row shows it with all nodes scored, for a tenth of the pods. Fairway scores all nodes. CPU time is that of the
-  scheduler, per 1,000 pods.
+  scheduler, per 1,000 pods. In the row about preemption, each of 1,000 nodes is full of pods of low priority, and each
+  pod evicts three of them; its rate counts from the start of the process.
 - *grants*: from an event that leaves room to the permit of a machine that waits; in the state of machines alone, and on
   a hub with 100 nodes (see `benchmarks.machines.grants`).
 - *moves*: moves per unit of room, beside a policy that moves the oldest machines first.
@@ -32,16 +33,18 @@ from benchmarks.controllers.stage import EMBEDDED, NAMES, REAL
 from benchmarks.machines import end_to_end, engine
 from benchmarks.machines import grants as hub_grants
 from benchmarks.machines.end_to_end import ALL_NODES, FAIRWAY, KUBE_SCHEDULER, Figures
-from benchmarks.machines.engine import SCENARIOS
+from benchmarks.machines.engine import SCENARIOS, requesting
 from benchmarks.machines.migrations import milliseconds_to_grant, summary
 from benchmarks.measure import machine, table, teller, write_json
-from fairway.machines.simulation import POLICIES, Trace, simulate
+from fairway.workloads.machines.simulation import POLICIES, Trace, simulate
 
 ENGINE, END_TO_END, GRANTS, MOVES = "engine", "end-to-end", "grants", "moves"
 PARTS: Final = (ENGINE, END_TO_END, GRANTS, MOVES)
 HUB_NODES: Final = 100
 BASIC: Final = "pods alike"
 REQUIRED: Final = tuple(name for name in SCENARIOS if name.startswith("required"))
+PREEMPTION: Final = "preemption on 1,000 full nodes"
+FULL_NODES: Final = 1_000
 COMPARED: Final = ("cheapest set", "oldest first")
 """Policies of migration."""
 
@@ -91,11 +94,12 @@ def measure_engine(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def measure_end_to_end(options: argparse.Namespace) -> dict[str, Any]:
-    found: dict[str, dict[str, list[Figures]]] = {}
+    results: dict[str, dict[str, list[Figures]]] = {}
     for round_ in range(options.rounds):
-        for scenario in (BASIC, *REQUIRED):
+        for scenario in (BASIC, *REQUIRED, PREEMPTION):
             if options.only not in scenario:
                 continue
+            full = scenario == PREEMPTION
             pods = options.bound if scenario == BASIC else options.constrained
             for contender in (KUBE_SCHEDULER, *((ALL_NODES,) if scenario == BASIC else ()), FAIRWAY):
                 if contender in options.without:
@@ -103,27 +107,28 @@ def measure_end_to_end(options: argparse.Namespace) -> dict[str, Any]:
                 figures = asyncio.run(
                     end_to_end.measure(
                         contender,
-                        SCENARIOS[scenario],
-                        nodes=options.nodes,
+                        (lambda _: requesting("3")) if full else SCENARIOS[scenario],
+                        nodes=min(options.nodes, FULL_NODES) if full else options.nodes,
                         pods=max(2, pods // 10) if contender == ALL_NODES else pods,
                         hub=options.hub,
+                        full=full,
                         note=teller(f"{round_ + 1}: {contender}, {scenario}"),
                     )
                 )
-                found.setdefault(scenario, {}).setdefault(contender, []).append(figures)
+                results.setdefault(scenario, {}).setdefault(contender, []).append(figures)
     print()
-    print(compare(found, nodes=options.nodes, hub=options.hub))
+    print(compare(results, nodes=options.nodes, hub=options.hub))
     return {
-        scenario: {name: [asdict(each) for each in rounds] for name, rounds in by_name.items()}
-        for scenario, by_name in found.items()
+        scenario: {name: [asdict(round_) for round_ in rounds] for name, rounds in by_name.items()}
+        for scenario, by_name in results.items()
     }
 
 
-def compare(found: Mapping[str, Mapping[str, list[Figures]]], *, nodes: int, hub: str) -> str:
+def compare(results: Mapping[str, Mapping[str, list[Figures]]], *, nodes: int, hub: str) -> str:
     """Format the medians of each scenario and scheduler, with ratios to kube-scheduler."""
     heading = f"end to end: {nodes:,} nodes, {NAMES[hub]}"
     rows = [[heading, "pods/s", "", "CPU s/1,000", "", "of the hub", "MB", "first s"]]
-    for scenario, by_name in found.items():
+    for scenario, by_name in results.items():
         rows.append([scenario, *[""] * 7])
         other = by_name.get(KUBE_SCHEDULER)
         for name, rounds in by_name.items():
@@ -144,44 +149,44 @@ def compare(found: Mapping[str, Mapping[str, list[Figures]]], *, nodes: int, hub
 
 
 def _median(rounds: list[Figures], field: str) -> float:
-    return median(float(getattr(each, field)) for each in rounds)
+    return median(float(getattr(figures, field)) for figures in rounds)
 
 
 def _cpu(rounds: list[Figures], field: str) -> float:
     """Return the CPU time per 1,000 pods."""
-    return median(float(getattr(each, field)) / each.pods * 1000 for each in rounds)
+    return median(float(getattr(figures, field)) / figures.pods * 1000 for figures in rounds)
 
 
 def measure_grants(options: argparse.Namespace) -> dict[str, Any]:
     grants = {nodes: milliseconds_to_grant(nodes) for nodes in (100, options.nodes)}
     print()
-    rows = [[f"{nodes:,} nodes", f"{found:.2f}"] for nodes, found in grants.items()]
+    rows = [[f"{nodes:,} nodes", f"{seconds:.2f}"] for nodes, seconds in grants.items()]
     print(table([["grants: from a deletion to the permit", "ms"], *rows]))
     on_hub = asyncio.run(hub_grants.measure(options.hub, HUB_NODES))
     print()
     print(hub_grants.summarise(on_hub, hub=options.hub, nodes=HUB_NODES))
-    return {"state": {str(nodes): found for nodes, found in grants.items()}, "hub": on_hub}
+    return {"state": {str(nodes): seconds for nodes, seconds in grants.items()}, "hub": on_hub}
 
 
 def measure_moves(_options: argparse.Namespace) -> dict[str, Any]:
-    found = {
+    summaries = {
         name: summary([simulate(Trace(nodes=20, seed=seed), POLICIES[name]) for seed in range(3)])
         for name in COMPARED
     }
-    least = found[COMPARED[0]]["moves_per_unit"]
+    least = summaries[COMPARED[0]]["moves_per_unit"]
     rows = [
         [
             name,
-            f"{each['moves_per_unit']:.2f}",
-            f"{each['moves_per_unit'] / least:.1f}x" if least else "",
-            f"{each['moves']:.0f}",
-            f"{each['median_wait']:.1f} s",
+            f"{row['moves_per_unit']:.2f}",
+            f"{row['moves_per_unit'] / least:.1f}x" if least else "",
+            f"{row['moves']:.0f}",
+            f"{row['median_wait']:.1f} s",
         ]
-        for name, each in found.items()
+        for name, row in summaries.items()
     ]
     print()
     print(table([["moves: 20 nodes, three traces", "per unit", "", "moves", "median wait"], *rows]))
-    return found
+    return summaries
 
 
 if __name__ == "__main__":

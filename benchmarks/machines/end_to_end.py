@@ -22,11 +22,11 @@ from msgspec import Struct, to_builtins
 from benchmarks.controllers.objects import rate
 from benchmarks.controllers.process import cpu_seconds, memory
 from benchmarks.controllers.stage import REAL, running_hub
-from benchmarks.machines.engine import Scenario, node, pod
+from benchmarks.machines.engine import Scenario, node, pod, requesting
 from benchmarks.measure import Note
-from fairway.api.meta import ObjectMeta
-from fairway.kube import Batch, Client, Deleted, Informer, Updated
-from fairway.kube.resource import Resource
+from kubewire.api.meta import ObjectMeta
+from kubewire.api.resource import Resource
+from kubewire.client import Batch, Client, Deleted, Informer
 from rigs.kubernetes import Tools, kube_scheduler
 from rigs.processes import Process
 
@@ -70,6 +70,12 @@ class SeenPod(Struct, frozen=True, gc=False):
     spec: _Spec = _Spec()
 
 
+NEW: Final = "new-"
+"""The names of pods that are to be bound begin with it."""
+PRIORITY: Final = "urgent"
+PODS_OF_LOW_PRIORITY: Final = 4
+"""On each full node, with 900m of its 4 CPUs each, as in PreemptionBasic of kube-scheduler's own benchmarks."""
+
 SEEN_PODS: Final = Resource(group="", version="v1", plural="pods", kind="Pod", namespaced=True, type=SeenPod)
 
 
@@ -77,7 +83,7 @@ SEEN_PODS: Final = Resource(group="", version="v1", plural="pods", kind="Pod", n
 class Figures:
     pods: int
     rate: float
-    """Pods bound per second, from the first to the last."""
+    """Pods bound per second, from the first to the last, or from the start of the process to the last."""
     first: float
     """Seconds from the start of the process to the first binding."""
     cpu: float
@@ -106,8 +112,8 @@ class Bindings:
         for change in batch.changes:
             if isinstance(change, Deleted):
                 continue
-            seen = change.new if isinstance(change, Updated) else change.object
-            if seen.spec.node_name:
+            seen = change.object
+            if seen.spec.node_name and seen.metadata.name.startswith(NEW):
                 self.nodes.setdefault(seen.metadata.name, seen.spec.node_name)
         if self.nodes:
             self.first, self.last = self.first or now, now
@@ -150,9 +156,17 @@ CONTENDERS: Final[Mapping[str, tuple[str, Start]]] = {
 
 
 async def measure(
-    contender: str, scenario: Scenario, *, nodes: int, pods: int, note: Note, hub: str = REAL
+    contender: str,
+    scenario: Scenario,
+    *,
+    nodes: int,
+    pods: int,
+    note: Note,
+    hub: str = REAL,
+    full: bool = False,
 ) -> Figures:
-    """Run one scheduler on a new hub until all pods are bound."""
+    """Run one scheduler on a new hub until all pods are bound; with ``full``, on nodes full of pods of low priority,
+    which end at once when they are evicted: there is no kubelet."""
     name, start = CONTENDERS[contender]
     with tempfile.TemporaryDirectory(prefix="fairway-bench-") as folder:
         async with (
@@ -160,13 +174,21 @@ async def measure(
             Client.from_kubeconfig(kubeconfig) as client,
         ):
             note(f"creating {nodes:,} nodes and {pods:,} pods")
-            await prepare(client, scenario, nodes=nodes, pods=pods, scheduler=name)
+            await prepare(client, scenario, nodes=nodes, pods=pods, scheduler=name, full=full)
             return await run(
-                client, start, kubeconfig=kubeconfig, folder=Path(folder), pods=pods, hub=tuple(pids.values())
+                client,
+                start,
+                kubeconfig=kubeconfig,
+                folder=Path(folder),
+                pods=pods,
+                hub=tuple(pids.values()),
+                from_start=full,
             )
 
 
-async def prepare(client: Client, scenario: Scenario, *, nodes: int, pods: int, scheduler: str) -> None:
+async def prepare(
+    client: Client, scenario: Scenario, *, nodes: int, pods: int, scheduler: str, full: bool = False
+) -> None:
     await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": NAMESPACE}})
 
     async def add_node(number: int) -> None:
@@ -179,20 +201,46 @@ async def prepare(client: Client, scenario: Scenario, *, nodes: int, pods: int, 
         )
 
     async def add_pod(number: int) -> None:
-        document = _document(pod(f"new-{number}", "bench", scenario(number)))
+        document = _document(pod(f"{NEW}{number}", "bench", scenario(number)))
         document["spec"]["schedulerName"] = scheduler
+        if full:
+            document["spec"]["priorityClassName"] = PRIORITY
+        await create_pod(document)
+
+    async def fill_node(number: int) -> None:
+        name = node(number // PODS_OF_LOW_PRIORITY).metadata.name
+        document = _document(pod(f"low-{number}", "low", requesting("900m")))
+        document["spec"] |= {"nodeName": name, "terminationGracePeriodSeconds": 0}
+        await create_pod(document)
+
+    async def create_pod(document: dict[str, Any]) -> None:
         for container in document["spec"]["containers"]:
             container["image"] = IMAGE
         await client.request("POST", f"/api/v1/namespaces/{NAMESPACE}/pods", body=document)
 
     await rate(CREATORS, nodes, add_node)
+    if full:
+        path = "/apis/scheduling.k8s.io/v1/priorityclasses"
+        await client.request("POST", path, body={"metadata": {"name": PRIORITY}, "value": 1000})
+        await rate(CREATORS, nodes * PODS_OF_LOW_PRIORITY, fill_node)
     await rate(CREATORS, pods, add_pod)
 
 
 async def run(
-    client: Client, start: Start, *, kubeconfig: Path, folder: Path, pods: int, hub: Sequence[int] = ()
+    client: Client,
+    start: Start,
+    *,
+    kubeconfig: Path,
+    folder: Path,
+    pods: int,
+    hub: Sequence[int] = (),
+    from_start: bool = False,
 ) -> Figures:
-    """Start the scheduler on a prepared hub, whose processes are ``hub``, and wait until all pods are bound."""
+    """Start the scheduler on a prepared hub, whose processes are ``hub``, and wait until all pods are bound.
+
+    With ``from_start``, the rate counts from the start of the process: before they bind the first preemptor, schedulers
+    search victims for several, or for all of them.
+    """
     bindings = Bindings(pods)
     informer = Informer(client, SEEN_PODS)
     informer.subscribe(bindings.handle)
@@ -203,8 +251,8 @@ async def run(
             ended = asyncio.create_task(_end_of(process))
             waited = {asyncio.create_task(bindings.complete.wait()), ended}
             await asyncio.wait(waited, timeout=LONGEST_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-            for each in waited:
-                each.cancel()
+            for task in waited:
+                task.cancel()
             if not bindings.complete.is_set():
                 raise RuntimeError(f"{len(bindings.nodes)} of {pods} pods were bound\n{process.tail()}")
             cpu, events = await _until_idle(client, process.pid)
@@ -212,7 +260,9 @@ async def run(
             _, most_memory = memory(process.pid)
     return Figures(
         pods=pods,
-        rate=(pods - 1) / max(bindings.last - bindings.first, 1e-9),
+        rate=pods / (bindings.last - began)
+        if from_start
+        else (pods - 1) / max(bindings.last - bindings.first, 1e-9),
         first=bindings.first - began,
         cpu=cpu,
         hub_cpu=hub_cpu,
@@ -245,8 +295,8 @@ async def _events(client: Client) -> int:
     """Return the number of events in the namespace."""
     path = f"/api/v1/namespaces/{NAMESPACE}/events"
     response = await client.request("GET", path, query=[("limit", "1")])
-    found = msgspec.json.decode(response.body)
-    return len(found["items"]) + int(found["metadata"].get("remainingItemCount", 0))
+    listing = msgspec.json.decode(response.body)
+    return len(listing["items"]) + int(listing["metadata"].get("remainingItemCount", 0))
 
 
 def _document(thing: Any) -> dict[str, Any]:

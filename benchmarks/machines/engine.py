@@ -6,7 +6,6 @@ from dataclasses import replace
 from statistics import median
 from typing import Any, Final
 
-from fairway.api.meta import ObjectMeta
 from fairway.api.node import Node, NodeCondition, NodeStatus
 from fairway.api.pod import Container, Pod, PodSpec, Quantities, ResourceRequirements
 from fairway.api.pod_affinity import (
@@ -16,16 +15,17 @@ from fairway.api.pod_affinity import (
     TopologySpreadConstraint,
     WeightedPodAffinityTerm,
 )
-from fairway.api.selector import LabelSelector
 from fairway.engine.commit.instructions import Bound, RunBind
 from fairway.engine.points import CommitContext
 from fairway.engine.profile import Enabled, build_profile
 from fairway.engine.scheduler import Scheduler
 from fairway.engine.status import OK, Status
 from fairway.engine.workload import HostKey
-from fairway.nodes import NodeFleet
-from fairway.plugins.pods import pod_registry, pod_workload
-from fairway.plugins.pods.profile import default_spec
+from fairway.hosts.nodes import NodeFleet
+from fairway.workloads.pods import pod_registry, pod_workload
+from fairway.workloads.pods.profile import POD_KIND
+from kubewire.api.meta import ObjectMeta
+from kubewire.api.selector import LabelSelector
 
 ROUNDS = 3
 ZONES = 10
@@ -55,9 +55,13 @@ def spread(*, action: str) -> dict[str, Any]:
     return {"topologySpreadConstraints": (constraint,)}
 
 
-def different(number: int) -> dict[str, Any]:
-    requests: Quantities = {"cpu": f"{100 + number}m", "memory": "500Mi"}
+def requesting(cpu: str) -> dict[str, Any]:
+    requests: Quantities = {"cpu": cpu, "memory": "500Mi"}
     return {"containers": (Container(name="c", resources=ResourceRequirements(requests=requests)),)}
+
+
+def different(number: int) -> dict[str, Any]:
+    return requesting(f"{100 + number}m")
 
 
 SCENARIOS: Final[dict[str, Scenario]] = {
@@ -118,7 +122,7 @@ def host_key(node: Node) -> HostKey:
 def scheduler_of(fleet: NodeFleet) -> Scheduler:
     registry = pod_registry(fleet=fleet)
     registry.register(AtOnce.name, AtOnce)
-    spec = default_spec(name="bench")
+    spec = POD_KIND.spec(name="bench")
     points = {**spec.points, "Reserve": (Enabled("AssumePod"),), "Bind": (Enabled(AtOnce.name),)}
     profile = build_profile(replace(spec, points=points), registry)
     return Scheduler(profiles=[profile], profile_name=lambda _: "bench", host_key=host_key)

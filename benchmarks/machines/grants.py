@@ -27,10 +27,10 @@ from typing import Any, Final
 from benchmarks.controllers.stage import EMBEDDED, NAMES, REAL, running_hub
 from benchmarks.measure import machine, percentile, table
 from fairway.api.crd import machine_crds
-from fairway.api.virtual_machine import APPROVED, NEON_VERSION, VirtualMachine
-from fairway.kube import Batch, Client, Deleted, Informer, KubeError, Patch, Updated, load
-from fairway.kube.resource import NODES, PODS, VIRTUAL_MACHINES
-from fairway.machines.permit_protocol import PROTOCOL_V5, decode_size
+from fairway.api.resources import NODES, PODS, VIRTUAL_MACHINES
+from fairway.api.virtual_machine import APPROVED, AUTOSCALING_LABEL, NEON_VERSION, VirtualMachine
+from fairway.workloads.machines.permit_protocol import PROTOCOL_V5, decode_size
+from kubewire.client import Batch, Client, Deleted, Informer, KubeError, Patch, load
 
 NAMESPACE: Final = "bench"
 ACCOUNT: Final = "agent"
@@ -57,8 +57,8 @@ async def measure(hub: str, nodes: int) -> dict[str, list[float]]:
 
 async def prepare(client: Client, nodes: int) -> str:
     """Fill the hub; return the token of an agent for all nodes."""
-    for each in machine_crds():
-        await client.request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body=each)
+    for crd in machine_crds():
+        await client.request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body=crd)
     await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": NAMESPACE}})
     await _until_served(client)
     accounts = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
@@ -100,8 +100,9 @@ async def fill(client: Client, at: int) -> None:
         "memorySlots": {"min": 1, "use": SMALL, "max": 64},
         "memorySlotSize": "1Gi",
     }
+    metadata = {"name": f"vm{at}", "labels": {AUTOSCALING_LABEL: "true"}}
     vm = await client.create(
-        VIRTUAL_MACHINES, {"metadata": {"name": f"vm{at}"}, "spec": {"guest": guest}}, namespace=NAMESPACE
+        VIRTUAL_MACHINES, {"metadata": metadata, "spec": {"guest": guest}}, namespace=NAMESPACE
     )
     owner = {"apiVersion": NEON_VERSION, "kind": vm.kind, "name": vm.metadata.name, "uid": vm.metadata.uid}
     await client.create(PODS, pod(f"runner{at}", name, ownerReferences=[owner]), namespace=NAMESPACE)
@@ -127,11 +128,11 @@ async def scheduler(kubeconfig: Path) -> AsyncIterator[int]:
     assert process.stderr is not None
     draining = None
     try:
-        while (found := LISTENING.search(line := await process.stderr.readline())) is None:
+        while (match := LISTENING.search(line := await process.stderr.readline())) is None:
             if not line:
                 raise RuntimeError("fairway run ended before it served permits")
         draining = asyncio.create_task(process.stderr.read())
-        yield int(found[1])
+        yield int(match[1])
     finally:
         if process.returncode is None:
             process.terminate()
@@ -150,7 +151,7 @@ async def run(
         for change in batch.changes:
             if isinstance(change, Deleted):
                 continue
-            vm = change.new if isinstance(change, Updated) else change.object
+            vm = change.object
             text = vm.metadata.annotations.get(APPROVED)
             if text is not None and decode_size(text, path=APPROVED)["cpu"] == LARGE * 1000:
                 seen.setdefault(vm.metadata.name, time.perf_counter())
@@ -172,7 +173,7 @@ async def run(
             grown.clear()
             await grown.wait()
         grants.append(seen[f"vm{at}"] - began)
-    return {"reply": [each * 1000 for each in replies], "grant": [each * 1000 for each in grants]}
+    return {"reply": [reply * 1000 for reply in replies], "grant": [grant * 1000 for grant in grants]}
 
 
 async def ask(port: int, token: str, name: str) -> tuple[int, Any]:
@@ -200,9 +201,9 @@ async def ask(port: int, token: str, name: str) -> tuple[int, Any]:
     return int(first.split()[1]), json.loads(rest).get("permit")
 
 
-def summarise(found: dict[str, list[float]], *, hub: str, nodes: int) -> str:
+def summarise(samples_by_name: dict[str, list[float]], *, hub: str, nodes: int) -> str:
     rows = [[f"{NAMES[hub]}, {nodes:,} nodes", "p50 ms", "p99 ms", "max ms"]]
-    rows += [[name, *map(_milliseconds, _figures(samples))] for name, samples in found.items()]
+    rows += [[name, *map(_milliseconds, _figures(samples))] for name, samples in samples_by_name.items()]
     return table(rows)
 
 
@@ -222,8 +223,8 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=100)
     options = parser.parse_args()
     print(machine(), file=sys.stderr)
-    found = asyncio.run(measure(options.hub, options.nodes))
-    print(summarise(found, hub=options.hub, nodes=options.nodes))
+    measured = asyncio.run(measure(options.hub, options.nodes))
+    print(summarise(measured, hub=options.hub, nodes=options.nodes))
 
 
 if __name__ == "__main__":

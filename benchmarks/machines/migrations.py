@@ -24,11 +24,18 @@ from typing import Any
 
 from benchmarks.measure import machine, table, write_json
 from fairway.engine.workload import HostKey, WorkloadKey
-from fairway.machines import Machine, MachinePolicy, MachineState, PermitRequest
-from fairway.machines.events import Loaded, MachineGone, MachineObserved, PermitRequested, PermitWritten
-from fairway.machines.instructions import WritePermit
-from fairway.machines.machine import Demand
-from fairway.machines.simulation import POLICIES, UNIT, Figures, Trace, scaled, simulate
+from fairway.workloads.machines import Machine, MachinePolicy, MachineState, PermitRequest
+from fairway.workloads.machines.events import (
+    Loaded,
+    MachineGone,
+    MachineObserved,
+    PermitRequested,
+    PermitWritten,
+)
+from fairway.workloads.machines.instructions import WritePermit
+from fairway.workloads.machines.machine import Demand
+from fairway.workloads.machines.moves import Work
+from fairway.workloads.machines.simulation import POLICIES, UNIT, Figures, Trace, scaled, simulate
 
 GRANTS = 200
 
@@ -58,18 +65,18 @@ def main() -> None:
     document: dict[str, Any] = {}
     for name, policy in POLICIES.items():
         figures = [simulate(Trace(nodes=options.nodes, seed=seed), policy) for seed in range(options.traces)]
-        document[name] = found = summary(figures)
+        document[name] = means = summary(figures)
         rows.append(
             (
                 name,
-                f"{found['denied']:.0f}",
-                f"{found['median_wait']:.1f} s",
-                f"{found['p99_wait']:.0f} s",
-                f"{found['denied_unit_hours']:.2f}",
-                f"{found['moves']:.0f}",
-                f"{found['moves_per_unit']:.2f}" if found["moves_per_unit"] else "",
-                f"{found['wasted']:.0f}",
-                f"{found['cancelled']:.0f}",
+                f"{means['denied']:.0f}",
+                f"{means['median_wait']:.1f} s",
+                f"{means['p99_wait']:.0f} s",
+                f"{means['denied_unit_hours']:.2f}",
+                f"{means['moves']:.0f}",
+                f"{means['moves_per_unit']:.2f}" if means["moves_per_unit"] else "",
+                f"{means['wasted']:.0f}",
+                f"{means['cancelled']:.0f}",
             )
         )
     print(table(rows))
@@ -88,16 +95,16 @@ def main() -> None:
 
 
 def summary(figures: Sequence[Figures]) -> dict[str, float]:
-    units = sum(each.relieved_units for each in figures)
+    units = sum(figure.relieved_units for figure in figures)
     return {
-        "denied": mean(each.denied for each in figures),
-        "median_wait": mean(each.wait(0.5) for each in figures),
-        "p99_wait": mean(each.wait(0.99) for each in figures),
-        "denied_unit_hours": mean(each.denied_unit_seconds for each in figures) / 3600,
-        "moves": mean(each.moves for each in figures),
-        "moves_per_unit": sum(each.moves for each in figures) / units if units else 0.0,
-        "wasted": mean(each.wasted for each in figures),
-        "cancelled": mean(each.cancelled for each in figures),
+        "denied": mean(figure.denied for figure in figures),
+        "median_wait": mean(figure.wait(0.5) for figure in figures),
+        "p99_wait": mean(figure.wait(0.99) for figure in figures),
+        "denied_unit_hours": mean(figure.denied_unit_seconds for figure in figures) / 3600,
+        "moves": mean(figure.moves for figure in figures),
+        "moves_per_unit": sum(figure.moves for figure in figures) / units if units else 0.0,
+        "wasted": mean(figure.wasted for figure in figures),
+        "cancelled": mean(figure.cancelled for figure in figures),
     }
 
 
@@ -105,7 +112,7 @@ class Everywhere:
     def __init__(self, hosts: Sequence[HostKey]) -> None:
         self._hosts = hosts
 
-    def feasible(self, _machine: Machine) -> Sequence[HostKey]:
+    def feasible(self, _machine: Machine, _work: Work) -> Sequence[HostKey]:
         return self._hosts[:50]
 
 
@@ -113,11 +120,10 @@ def milliseconds_to_grant(nodes: int) -> float:
     """Return the median time of the event that deletes a pod and grants its room to a machine that waits."""
     hosts = [HostKey(f"n{at}", f"u{at}") for at in range(nodes)]
     state = MachineState.rebuild(
-        epoch=1,
         policy=MachinePolicy(),
         oracle=Everywhere(hosts),
         hosts=[(host, scaled(64)) for host in hosts],
-        machines=[each for at, host in enumerate(hosts) for each in fill(at, host)],
+        machines=[vm for at, host in enumerate(hosts) for vm in fill(at, host)],
         records=(),
         now=0,
     )
@@ -130,7 +136,7 @@ def milliseconds_to_grant(nodes: int) -> float:
         began = time.perf_counter()
         out = state.handle(MachineGone(WorkloadKey("ns", f"pod-{at}-0", f"u-{at}-0")), now=2)
         samples.append((time.perf_counter() - began) * 1000)
-        assert any(isinstance(each, WritePermit) for each in out)
+        assert any(isinstance(instruction, WritePermit) for instruction in out)
     return median(samples)
 
 

@@ -153,7 +153,7 @@ async def _hub(sizes: Sizes, kinds: list[str], parts: str, *, fsync: bool) -> di
 
 
 async def _footprint(sizes: Sizes, kinds: list[str]) -> list[Any]:
-    found = [
+    results = [
         await footprint.scripted(
             nodes=sizes.nodes,
             pods=sizes.pods,
@@ -163,7 +163,7 @@ async def _footprint(sizes: Sizes, kinds: list[str]) -> list[Any]:
         )
     ]
     if REAL in kinds:
-        found.append(
+        results.append(
             await footprint.real(
                 nodes=sizes.real_nodes,
                 pods=sizes.real_pods,
@@ -172,12 +172,12 @@ async def _footprint(sizes: Sizes, kinds: list[str]) -> list[Any]:
                 note=teller("c real"),
             )
         )
-    print(footprint.shown(found), end="\n\n", flush=True)
-    return found
+    print(footprint.shown(results), end="\n\n", flush=True)
+    return results
 
 
 async def _latency(sizes: Sizes, kinds: list[str], *, fsync: bool) -> list[Any]:
-    found = []
+    results = []
     for kind in kinds:
         note = teller(f"d {kind}")
         with tempfile.TemporaryDirectory(prefix="fairway-bench-") as folder:
@@ -188,9 +188,9 @@ async def _latency(sizes: Sizes, kinds: list[str], *, fsync: bool) -> list[Any]:
                 measured = await latency.measure(
                     hub, cluster, alone=sizes.alone, streamed=sizes.streamed, folder=Path(folder), note=note
                 )
-                found.append((hub.name, measured))
-    print(latency.shown(found), end="\n\n", flush=True)
-    return found
+                results.append((hub.name, measured))
+    print(latency.shown(results), end="\n\n", flush=True)
+    return results
 
 
 def main() -> None:

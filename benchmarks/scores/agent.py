@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fairway.api.score import AddOnPlacementScore
-from fairway.kube import Client
+from kubewire.client import Client
 from rigs.processes import Process
 
 SCORE = "resource-usage-score"
@@ -49,7 +49,7 @@ async def _guard(process: Process) -> None:
 
 
 def value_of(score: AddOnPlacementScore, name: str) -> int | None:
-    return next((each.value for each in score.status.scores if each.name == name), None)
+    return next((entry.value for entry in score.status.scores if entry.name == name), None)
 
 
 def raw_of(score: AddOnPlacementScore, name: str) -> float | None:

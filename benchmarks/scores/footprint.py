@@ -20,8 +20,8 @@ from benchmarks.measure import Note, table
 from benchmarks.scores import agent as agents
 from benchmarks.scores.agent import PODS_NAMESPACE, SCORE, add_node, agent, pod, raw_of
 from benchmarks.scores.sightings import watched
-from fairway.kube import ADD_ON_PLACEMENT_SCORES, Client
-from fairway.kube.resource import PODS
+from fairway.api.resources import ADD_ON_PLACEMENT_SCORES, PODS
+from kubewire.client import Client
 
 PODS_PER_NODE = 110
 TICK = 0.1
@@ -46,7 +46,7 @@ async def scripted(*, nodes: int, pods: int, seconds: float, changes: float, not
         ):
             server = (await cluster.ask("address"))["address"]
             given = agents.kubeconfig_without_secrets(folder / "cluster.kubeconfig", server)
-            found = await follow(
+            measured = await follow(
                 hub.client,
                 hub=hub.kubeconfig,
                 cluster=given,
@@ -58,7 +58,7 @@ async def scripted(*, nodes: int, pods: int, seconds: float, changes: float, not
                 changes=changes,
                 note=note,
             )
-    return found | {"nodes": nodes, "pods": pods, "cluster": "scripted"}
+    return measured | {"nodes": nodes, "pods": pods, "cluster": "scripted"}
 
 
 async def real(*, nodes: int, pods: int, seconds: float, changes: float, note: Note) -> Figures:
@@ -67,7 +67,7 @@ async def real(*, nodes: int, pods: int, seconds: float, changes: float, note: N
         async with staged(REAL, Fleet(clusters=1), note=lambda _: None) as stage:
             note(f"kube-apiserver gets {nodes:,} nodes and {pods:,} pods")
             await fill(stage.client, nodes=nodes, pods=pods, note=note)
-            found = await follow(
+            measured = await follow(
                 stage.client,
                 hub=stage.kubeconfig,
                 cluster=stage.kubeconfig,
@@ -79,7 +79,7 @@ async def real(*, nodes: int, pods: int, seconds: float, changes: float, note: N
                 changes=changes,
                 note=note,
             )
-    return found | {"nodes": nodes, "pods": pods, "cluster": stage.name}
+    return measured | {"nodes": nodes, "pods": pods, "cluster": stage.name}
 
 
 async def fill(client: Client, *, nodes: int, pods: int, note: Note) -> None:
@@ -140,21 +140,21 @@ async def follow(
         began = time.monotonic()
         async with agent(hub=hub, cluster=cluster, name=name, folder=folder) as process:
             first = await scores.first(lambda score: raw_of(score, "podsAvailable") == float(f"{room:.6g}"))
-            found: Figures = {
+            measured: Figures = {
                 "first": first.at - began,
                 "load cpu": cpu_seconds(process.pid),
                 "resident": memory(process.pid)[0],
             }
             note("quiet")
-            found["idle cpu"] = await _share(process.pid, asyncio.sleep(seconds / IDLE_SHARE))
+            measured["idle cpu"] = await _share(process.pid, asyncio.sleep(seconds / IDLE_SHARE))
             note(f"{changes:g} changes of pods a second for {seconds:g} s")
             before, busy = len(scores.all), time.monotonic()
             sent: list[int] = []
-            found["busy cpu"] = await _share(process.pid, _steadily(churn, changes, seconds, sent))
-            found["rate"] = sum(sent) / (time.monotonic() - busy)
-            found["writes"] = len(scores.all) - before
-            found["resident busy"], found["most"] = memory(process.pid)
-    return found
+            measured["busy cpu"] = await _share(process.pid, _steadily(churn, changes, seconds, sent))
+            measured["rate"] = sum(sent) / (time.monotonic() - busy)
+            measured["writes"] = len(scores.all) - before
+            measured["resident busy"], measured["most"] = memory(process.pid)
+    return measured
 
 
 async def _share(pid: int, work: Awaitable[None]) -> float:
@@ -177,24 +177,24 @@ async def _steadily(churn: Churn, changes: float, seconds: float, sent: list[int
 
 def shown(results: Sequence[Figures]) -> str:
     lines: tuple[tuple[str, Callable[[Figures], str]], ...] = (
-        ("nodes", lambda each: f"{each['nodes']:,}"),
-        ("pods", lambda each: f"{each['pods']:,}"),
-        ("process started → first score on the hub", lambda each: f"{each['first']:.1f} s"),
-        ("... CPU until then", lambda each: f"{each['load cpu']:.1f} s"),
-        ("memory then", lambda each: f"{each['resident'] / 2**20:.0f} MiB"),
-        ("... after the changes", lambda each: f"{each['resident busy'] / 2**20:.0f} MiB"),
-        ("... at most", lambda each: f"{each['most'] / 2**20:.0f} MiB"),
-        ("CPU while nothing happens, of one core", lambda each: f"{100 * each['idle cpu']:.1f} %"),
-        ("changes of pods a second", lambda each: f"{each['rate']:.0f}"),
-        ("CPU with them, of one core", lambda each: f"{100 * each['busy cpu']:.1f} %"),
-        ("... per change", lambda each: f"{_per_change(each) * 1e3:.2f} ms"),
-        ("scores written meanwhile", lambda each: f"{each['writes']}"),
+        ("nodes", lambda result: f"{result['nodes']:,}"),
+        ("pods", lambda result: f"{result['pods']:,}"),
+        ("process started → first score on the hub", lambda result: f"{result['first']:.1f} s"),
+        ("... CPU until then", lambda result: f"{result['load cpu']:.1f} s"),
+        ("memory then", lambda result: f"{result['resident'] / 2**20:.0f} MiB"),
+        ("... after the changes", lambda result: f"{result['resident busy'] / 2**20:.0f} MiB"),
+        ("... at most", lambda result: f"{result['most'] / 2**20:.0f} MiB"),
+        ("CPU while nothing happens, of one core", lambda result: f"{100 * result['idle cpu']:.1f} %"),
+        ("changes of pods a second", lambda result: f"{result['rate']:.0f}"),
+        ("CPU with them, of one core", lambda result: f"{100 * result['busy cpu']:.1f} %"),
+        ("... per change", lambda result: f"{_per_change(result) * 1e3:.2f} ms"),
+        ("scores written meanwhile", lambda result: f"{result['writes']}"),
     )
-    rows = [["", *(each["cluster"] for each in results)]]
-    rows += [[words, *(value(each) for each in results)] for words, value in lines]
+    rows = [["", *(result["cluster"] for result in results)]]
+    rows += [[words, *(value(result) for result in results)] for words, value in lines]
     return "\n".join(("(c) the agent on a large cluster, as a process", table(rows)))
 
 
-def _per_change(found: Figures) -> float:
-    cpu: float = found["busy cpu"] - found["idle cpu"]
-    return cpu / found["rate"] if found["rate"] else 0.0
+def _per_change(result: Figures) -> float:
+    cpu: float = result["busy cpu"] - result["idle cpu"]
+    return cpu / result["rate"] if result["rate"] else 0.0

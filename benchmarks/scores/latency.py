@@ -18,9 +18,8 @@ from benchmarks.measure import Note, percentile, table
 from benchmarks.scores.agent import PODS_NAMESPACE, SCORE, add_node, agent, pod, value_of
 from benchmarks.scores.sightings import Sightings, watched
 from fairway.api.pod import Pod
+from fairway.api.resources import ADD_ON_PLACEMENT_SCORES, PODS
 from fairway.api.score import AddOnPlacementScore
-from fairway.kube import ADD_ON_PLACEMENT_SCORES
-from fairway.kube.resource import PODS
 from fairway.providers.provider import HIGHEST
 from fairway.providers.provider_loop import DEBOUNCE_SECONDS
 from fairway.providers.scales import Linear
@@ -49,19 +48,19 @@ class Course:
         self._random = Random("pods")
 
     async def run(self, way: str, events: int) -> list[Figures]:
-        found: list[Figures] = []
+        figures: list[Figures] = []
         waiting: list[asyncio.Task[Figures]] = []
         for number in range(events):
             if number:
                 await asyncio.sleep(self._random.uniform(*GAPS[way]))
             if self._there == MOST:
-                found += await asyncio.gather(*waiting)
+                figures += await asyncio.gather(*waiting)
                 waiting.clear()
                 await self.empty()
             waiting.append(await self._one())
             if way == ALONE:
                 await waiting[-1]
-        return found + await asyncio.gather(*waiting)
+        return figures + await asyncio.gather(*waiting)
 
     async def empty(self) -> None:
         """Delete all pods, and wait for the score of the empty node."""
@@ -109,13 +108,13 @@ async def measure(
     ):
         course = Course(cluster, scores, pods)
         await course.rested()
-        found: Figures = {}
+        results: Figures = {}
         for way, events in ((ALONE, alone), (STREAM, streamed)):
             note(f"{events} pods, {way}")
             written = len(scores.all)
-            found[way] = await course.run(way, events)
-            found[f"{way}, writes"] = len(scores.all) - written
-        return found
+            results[way] = await course.run(way, events)
+            results[f"{way}, writes"] = len(scores.all) - written
+        return results
 
 
 def shown(results: Sequence[tuple[str, Figures]]) -> str:
@@ -132,10 +131,10 @@ def shown(results: Sequence[tuple[str, Figures]]) -> str:
             "writes",
         ]
     ]
-    for hub, found in results:
+    for hub, result in results:
         for way in (ALONE, STREAM):
-            seen = [each["seen"] for each in found[way]]
-            sent = [each["sent"] for each in found[way]]
+            seen = [event["seen"] for event in result[way]]
+            sent = [event["sent"] for event in result[way]]
             rows.append(
                 [
                     hub,
@@ -143,7 +142,7 @@ def shown(results: Sequence[tuple[str, Figures]]) -> str:
                     f"{len(seen)}",
                     *(f"{percentile(seen, share) * 1e3:.0f}" for share in (0.5, 0.9, 0.99)),
                     *(f"{percentile(sent, share) * 1e3:.0f}" for share in (0.5, 0.99)),
-                    f"{found[f'{way}, writes']}",
+                    f"{result[f'{way}, writes']}",
                 ]
             )
     words = (

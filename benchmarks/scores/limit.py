@@ -15,19 +15,20 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from benchmarks.controllers.process import answer, questions
-from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS, Client, Patch, load
+from fairway.api.resources import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS
 from fairway.providers.assessment import OK, summary
 from fairway.providers.placement_scores import AddOnPlacementScores, status_of, stored_publication
 from fairway.providers.publication import Publication
 from fairway.providers.sink import StoredPublication, field_manager
 from fairway.providers.usage.measures import measures
 from fairway.providers.usage.options import UsageOptions
+from kubewire.client import Client, Patch, load
 
 APPLY, MERGE = "apply", "merge"
 PROVIDER = "limit"
 ACCELERATORS = ("gpu", "tpu")
 SCORES = tuple(
-    each.score for each in measures(UsageOptions()) if not each.score.name.startswith(ACCELERATORS)
+    measure.score for measure in measures(UsageOptions()) if not measure.score.name.startswith(ACCELERATORS)
 )
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -99,7 +100,7 @@ async def shared(
 
 async def serve(kubeconfig: Path, *, workers: int) -> None:
     async with Client(load(kubeconfig).context(None)) as client:
-        clusters = [each.metadata.name for each in (await client.list(MANAGED_CLUSTERS)).items]
+        clusters = [cluster.metadata.name for cluster in (await client.list(MANAGED_CLUSTERS)).items]
         writers = {way: Writer(client, way) for way in (APPLY, MERGE)}
         for writer in writers.values():
             await shared(workers, clusters, len(clusters), writer.prepare)

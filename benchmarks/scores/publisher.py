@@ -17,9 +17,10 @@ from typing import Any
 from benchmarks.controllers.process import answer, questions
 from benchmarks.scores.writes import CORES, NOISE, wandering
 from fairway.api.cluster import ManagedCluster
-from fairway.kube import ADD_ON_PLACEMENT_SCORES, Client, load
+from fairway.api.resources import ADD_ON_PLACEMENT_SCORES
 from fairway.providers import FleetProvider, Linear, ProviderError, Reading, Runner, Score, Settings, running
 from fairway.providers.publication import PublicationState
+from kubewire.client import Client, load
 
 NAME, SCORE = "noisy", "cpuAvailable"
 USUAL = "usual (±1 core)"
@@ -53,8 +54,8 @@ class Noisy(FleetProvider):
                 "version": version,
                 "cpu": time.process_time(),
                 "clusters": len(clusters),
-                "published": sum(each.published is not None for each in self._publishing.values()),
-                "pending": sum(each.pending for each in self._publishing.values()),
+                "published": sum(state.published is not None for state in self._publishing.values()),
+                "pending": sum(state.pending for state in self._publishing.values()),
                 "writes": self._counted(WRITES),
                 "failed": self._counted(FAILURES),
             }
@@ -74,8 +75,8 @@ class Noisy(FleetProvider):
 
     def _counted(self, name: str) -> int:
         assert self.runner is not None
-        samples = (each for family in self.runner.meters.registry.collect() for each in family.samples)
-        return int(sum(each.value for each in samples if each.name == name))
+        samples = (sample for family in self.runner.meters.registry.collect() for sample in family.samples)
+        return int(sum(sample.value for sample in samples if sample.name == name))
 
 
 async def serve(given: argparse.Namespace) -> None:

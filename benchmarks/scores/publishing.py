@@ -14,7 +14,7 @@ from benchmarks.measure import Note, table
 from benchmarks.scores.publisher import USUAL
 from benchmarks.scores.sightings import watched
 from benchmarks.scores.writes import INTERVAL, NOISE, WAYS, Way, simulate
-from fairway.kube import ADD_ON_PLACEMENT_SCORES
+from fairway.api.resources import ADD_ON_PLACEMENT_SCORES
 from fairway.providers.publication import horizon
 
 TRIED = tuple(way for way in WAYS if way.valid_for is None)
@@ -25,13 +25,13 @@ Figures = dict[str, Any]
 async def measure(
     stage: Stage, *, interval: float, rounds: int, ways: Sequence[Way], note: Note
 ) -> list[Figures]:
-    found = []
+    results = []
     for number, way in enumerate(ways):
         note(f"{way.name}, {rounds} readings of {len(stage.scores):,} clusters, {interval:g} s apart")
         # Each policy begins without scores, as in the simulation.
         resource = f"noisy-score-{number}"
-        found.append(await one(stage, way, resource=resource, interval=interval, rounds=rounds))
-    return found
+        results.append(await one(stage, way, resource=resource, interval=interval, rounds=rounds))
+    return results
 
 
 async def one(stage: Stage, way: Way, *, resource: str, interval: float, rounds: int) -> Figures:
@@ -75,8 +75,8 @@ def accounted(began: Figures, ended: Figures, publisher: Child, *, hub: float) -
 
 def expected(way: Way, *, clusters: int, rounds: int) -> float:
     """Return the simulated writes per reading for the same number of readings."""
-    found = simulate(way, clusters=clusters, rounds=rounds + 1, noise=NOISE[USUAL])
-    return found.writes / found.looks
+    simulated = simulate(way, clusters=clusters, rounds=rounds + 1, noise=NOISE[USUAL])
+    return simulated.writes / simulated.looks
 
 
 def shown(results: Sequence[tuple[str, list[Figures]]], *, interval: float, rounds: int) -> str:
@@ -87,29 +87,29 @@ def shown(results: Sequence[tuple[str, list[Figures]]], *, interval: float, roun
         ]
     ]
     for hub, ways in results:
-        for each in ways:
+        for way in ways:
             first = ways[0]
-            rate = each["seen"] / each["seconds"]
+            rate = way["seen"] / way["seconds"]
             rows.append(
                 [
                     hub,
-                    each["way"],
+                    way["way"],
                     f"{rate:.1f}",
                     f"{rate / (first['seen'] / first['seconds']):.2f}" if first["seen"] else "-",
-                    f"{100 * each['seen'] / (rounds * each['clusters']):.0f} %",
-                    f"{100 * each['simulated']:.0f} %",
-                    f"{100 * each['cpu']:.1f}",
-                    f"{each['resident'] / 1e6:.0f}",
-                    f"{100 * each['hub cpu']:.1f}",
-                    f"{each['hub cpu'] / first['hub cpu']:.2f}" if first["hub cpu"] else "-",
+                    f"{100 * way['seen'] / (rounds * way['clusters']):.0f} %",
+                    f"{100 * way['simulated']:.0f} %",
+                    f"{100 * way['cpu']:.1f}",
+                    f"{way['resident'] / 1e6:.0f}",
+                    f"{100 * way['hub cpu']:.1f}",
+                    f"{way['hub cpu'] / first['hub cpu']:.2f}" if first["hub cpu"] else "-",
                 ]
             )
     clusters = results[0][1][0]["clusters"]
     words = f"(b) the SDK on a hub: {clusters:,} clusters, read every {interval:g} s, {USUAL}"
     notes = [
-        f"    {hub}, {each['way']}: {each['failed']} writes failed, and {each['late']} were late at the end"
+        f"    {hub}, {way['way']}: {way['failed']} writes failed, and {way['late']} were late at the end"
         for hub, ways in results
-        for each in ways
-        if each["failed"] or each["late"]
+        for way in ways
+        if way["failed"] or way["late"]
     ]
     return "\n".join((words, table(rows), *notes))

@@ -32,18 +32,18 @@ async def measure(stage: Stage, *, count: int, rounds: int, quiet: float, note: 
             for way in reversed(WAYS) if number % 2 else WAYS:
                 note(f"{way}, {count:,} writes, round {number + 1} of {rounds}")
                 before = stage.cpu()
-                found = await writer.ask(f"{way} {count}")
-                found["hub"] = stage.cpu() - before - idle * found["seconds"]
+                measured = await writer.ask(f"{way} {count}")
+                measured["hub"] = stage.cpu() - before - idle * measured["seconds"]
                 for name in spent[way]:
-                    spent[way][name] += found[name]
+                    spent[way][name] += measured[name]
     return {
         way: {
-            "writes": each["writes"],
-            "rate": each["writes"] / each["seconds"],
-            "hub cpu": each["hub"] / each["writes"] * 1000,
-            "writer cpu": each["cpu"] / each["writes"] * 1000,
+            "writes": measured["writes"],
+            "rate": measured["writes"] / measured["seconds"],
+            "hub cpu": measured["hub"] / measured["writes"] * 1000,
+            "writer cpu": measured["cpu"] / measured["writes"] * 1000,
         }
-        for way, each in spent.items()
+        for way, measured in spent.items()
     }
 
 
@@ -66,17 +66,17 @@ def shown_limits(limits: Sequence[tuple[str, Limits]]) -> str:
             "writer's CPU s/1,000",
         ]
     ]
-    for hub, found in limits:
-        usual = found[APPLY]
+    for hub, result in limits:
+        usual = result[APPLY]
         rows += [
             [
                 hub,
                 words,
-                f"{found[way]['rate']:.0f}",
-                f"{found[way]['rate'] / usual['rate']:.2f}",
-                f"{found[way]['hub cpu']:.2f}",
-                f"{found[way]['hub cpu'] / usual['hub cpu']:.2f}" if usual["hub cpu"] else "-",
-                f"{found[way]['writer cpu']:.2f}",
+                f"{result[way]['rate']:.0f}",
+                f"{result[way]['rate'] / usual['rate']:.2f}",
+                f"{result[way]['hub cpu']:.2f}",
+                f"{result[way]['hub cpu'] / usual['hub cpu']:.2f}" if usual["hub cpu"] else "-",
+                f"{result[way]['writer cpu']:.2f}",
             ]
             for way, words in WAYS.items()
         ]
@@ -90,8 +90,8 @@ def shown(rates: Sequence[Rate], limits: Sequence[tuple[str, Limits]], *, cluste
     rows = [heading]
     for rate in rates:
         row = [rate.way, rate.noise, f"{rate.writes:.1f}", f"{100 * rate.share:.0f} %", f"{rate.error:.1f}"]
-        for _, found in limits:
-            usual = found[APPLY]
+        for _, result in limits:
+            usual = result[APPLY]
             row += [
                 f"{100 * rate.writes / usual['rate']:.0f} %",
                 f"{rate.writes * usual['hub cpu'] / 1000:.2f}",
@@ -103,6 +103,6 @@ def shown(rates: Sequence[Rate], limits: Sequence[tuple[str, Limits]], *, cluste
 
 def document(rates: Sequence[Rate], limits: Sequence[tuple[str, Limits]]) -> dict[str, Any]:
     return {
-        "rates": [{name: getattr(each, name) for name in Rate.__slots__} for each in rates],
+        "rates": [{name: getattr(rate, name) for name in Rate.__slots__} for rate in rates],
         "limits": dict(limits),
     }

@@ -10,9 +10,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Generic
 
-from fairway.kube import Client, Resource
-from fairway.kube.resource import KubeStruct, T
-from fairway.kube.watch import Stream
+from kubewire.api.resource import KubeStruct, T
+from kubewire.client import Client, Resource
+from kubewire.client.watch import Stream
 
 PATIENCE_SECONDS = 180.0
 _LONG = 3600.0
@@ -42,17 +42,17 @@ class Sightings(Generic[T]):
 
         Times cannot delimit them, because a watch may be seconds late.
         """
-        await self.first(lambda found: _version(found) >= ended)
-        return sum(began < _version(each.object) <= ended for each in self.all)
+        await self.first(lambda object_: _version(object_) >= ended)
+        return sum(began < _version(sighting.object) <= ended for sighting in self.all)
 
     async def first(self, holds: Callable[[T], bool], *, since: int = 0) -> Sighting[T]:
         """Wait for the first matching event after the first ``since`` ones. Raise Unseen."""
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
                 while True:
-                    for each in self.all[since:]:
-                        if each.kind != "DELETED" and holds(each.object):
-                            return each
+                    for sighting in self.all[since:]:
+                        if sighting.kind != "DELETED" and holds(sighting.object):
+                            return sighting
                     since = len(self.all)
                     if self._ended:
                         raise Unseen(self._ended)
@@ -74,8 +74,8 @@ class Sightings(Generic[T]):
         self._news.set()
 
 
-def _version(found: KubeStruct) -> int:
-    return int(found.metadata.resourceVersion)
+def _version(object_: KubeStruct) -> int:
+    return int(object_.metadata.resourceVersion)
 
 
 @asynccontextmanager

@@ -18,9 +18,9 @@ from typing import Any
 
 from benchmarks.controllers.process import Child, child, cpu_seconds
 from benchmarks.measure import percentile, resident, table, timed, write_json
-from fairway.kube import Client, Connection
 from fairway.providers.usage import ResourceUsage, UsageOptions
 from fairway.providers.usage.accounting import Accounting
+from kubewire.client import Client, Connection
 
 SHAPES = {"web": {"cpu": "500m", "memory": "1Gi"}, "train": {"cpu": "8", "nvidia.com/gpu": "4"}}
 BURST = 2_000

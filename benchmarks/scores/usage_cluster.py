@@ -64,15 +64,15 @@ class Cluster:
         containers = [self._container("app", cpu, memory), self._container("proxy", "100m", "64Mi")]
         statuses = [
             {
-                "name": each["name"],
+                "name": container["name"],
                 "ready": True,
                 "restartCount": 0,
                 "imageID": f"registry/app@sha256:{'b' * 64}",
                 "state": {"running": {"startedAt": "2026-03-01T12:00:00Z"}},
-                "allocatedResources": each["resources"]["requests"],
-                "resources": each["resources"],
+                "allocatedResources": container["resources"]["requests"],
+                "resources": container["resources"],
             }
-            for each in containers
+            for container in containers
         ]
         return {
             "metadata": {
@@ -93,8 +93,8 @@ class Cluster:
             "status": {
                 "phase": phase,
                 "conditions": [
-                    {"type": each, "status": "True", "lastTransitionTime": "2026-03-01T12:00:00Z"}
-                    for each in ("Ready", "Initialized", "ContainersReady", "PodScheduled")
+                    {"type": condition, "status": "True", "lastTransitionTime": "2026-03-01T12:00:00Z"}
+                    for condition in ("Ready", "Initialized", "ContainersReady", "PodScheduled")
                 ],
                 "containerStatuses": statuses,
             },
@@ -151,8 +151,8 @@ class Cluster:
             await response.write(await news.get())
 
     def tell(self, lines: bytes) -> None:
-        for each in self.watches:
-            each.put_nowait(lines)
+        for watch in self.watches:
+            watch.put_nowait(lines)
 
 
 def _line(type_: str, obj: dict[str, Any]) -> bytes:

@@ -74,7 +74,7 @@ def simulate(way: Way, *, clusters: int, rounds: int, noise: float) -> Found:
         (score,), horizon=horizon(interval=INTERVAL, valid_for=way.valid_for), interval=INTERVAL
     )
     names = [f"c{number}" for number in range(clusters)]
-    found = Found()
+    tally = Found()
     for number, free in enumerate(wandering(clusters, rounds, noise=noise)):
         now = BEGAN + timedelta(seconds=INTERVAL * number)
         values = free.tolist()
@@ -88,13 +88,13 @@ def simulate(way: Way, *, clusters: int, rounds: int, noise: float) -> Found:
             if at is not None and at <= now and publishing.take_due(now=now) is not None:
                 publishing.record_write(version=0, now=now)
                 # The first writes are not the steady state.
-                found.writes += number > 0
+                tally.writes += number > 0
             if number > 0:
                 published = publishing.published
                 assert published is not None
-                found.errors += abs(published.scores[0][1] - score.scale.score(value))
-                found.looks += 1
-    return found
+                tally.errors += abs(published.scores[0][1] - score.scale.score(value))
+                tally.looks += 1
+    return tally
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,13 +118,13 @@ def rates(*, clusters: int, minutes: int, note: Note) -> Iterator[Rate]:
         yield Rate(way=NO_WAY, noise=label, writes=clusters / INTERVAL, share=1.0, error=0.0)
         for way in WAYS:
             note(f"{label}: {way.name}")
-            found = simulate(way, clusters=clusters, rounds=rounds, noise=noise)
+            tally = simulate(way, clusters=clusters, rounds=rounds, noise=noise)
             yield Rate(
                 way=way.name,
                 noise=label,
-                writes=found.writes / seconds,
-                share=found.writes / found.looks,
-                error=found.errors / found.looks,
+                writes=tally.writes / seconds,
+                share=tally.writes / tally.looks,
+                error=tally.errors / tally.looks,
             )
 
 
@@ -135,8 +135,8 @@ def run(*, clusters: int, minutes: int) -> list[list[str]]:
     return [
         ["what is worth a write", "noise", "writes/s", "of every reading", "mean error"],
         *(
-            [each.way, each.noise, f"{each.writes:.1f}", f"{100 * each.share:.0f} %", f"{each.error:.1f}"]
-            for each in rates(clusters=clusters, minutes=minutes, note=note)
+            [rate.way, rate.noise, f"{rate.writes:.1f}", f"{100 * rate.share:.0f} %", f"{rate.error:.1f}"]
+            for rate in rates(clusters=clusters, minutes=minutes, note=note)
         ),
     ]
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
 
-from fairway.api.quantity import Quantity
+from kubewire.api.quantity import Quantity
 
 Document = Mapping[str, Any]
 NOTHING = Fraction(0)
@@ -37,12 +37,12 @@ def _request(pod: Document, name: str) -> Fraction:
     spec, status = pod.get("spec", {}), pod.get("status", {})
     total = _containers(pod, name)
     whole = spec.get("resources", {}).get("requests", {})
-    if any(_at_pod_level(each) for each in whole) and _at_pod_level(name):
+    if any(_at_pod_level(resource) for resource in whole) and _at_pod_level(name):
         has_status = "resources" in status
         reported = (
             [status["resources"].get("requests"), status.get("allocatedResources")] if has_status else []
         )
-        held = [amount for each in reported if (amount := _of(each, name)) is not None]
+        held = [amount for requests in reported if (amount := _of(requests, name)) is not None]
         asked = None if has_status and _infeasible(status) else _of(whole, name)
         if asked is not None:
             held.append(asked)
@@ -55,22 +55,25 @@ def _containers(pod: Document, name: str) -> Fraction:
     status = pod.get("status", {})
     infeasible = _infeasible(status)
     statuses: dict[str, Document] = {}
-    for each in [*status.get("initContainerStatuses", [])[::-1], *status.get("containerStatuses", [])[::-1]]:
-        statuses[each["name"]] = each
+    for container_status in [
+        *status.get("initContainerStatuses", [])[::-1],
+        *status.get("containerStatuses", [])[::-1],
+    ]:
+        statuses[container_status["name"]] = container_status
 
     def spec(container: Document) -> Fraction:
         return _of(container.get("resources", {}).get("requests"), name) or NOTHING
 
     def granted(container: Document) -> Fraction:
-        found = statuses.get(container["name"], {})
-        if "allocatedResources" in found:
-            return _of(found["allocatedResources"], name) or NOTHING
+        status = statuses.get(container["name"], {})
+        if "allocatedResources" in status:
+            return _of(status["allocatedResources"], name) or NOTHING
         return NOTHING if infeasible else spec(container)
 
     def running(container: Document) -> Fraction:
-        found = statuses.get(container["name"], {})
-        if "requests" in found.get("resources", {}):
-            return _of(found["resources"]["requests"], name) or NOTHING
+        status = statuses.get(container["name"], {})
+        if "requests" in status.get("resources", {}):
+            return _of(status["resources"]["requests"], name) or NOTHING
         return granted(container)
 
     claimed = _claimed(status, name)
@@ -92,7 +95,7 @@ def _peak(pod: Document, of: Callable[[Document], Fraction]) -> Fraction:
         moments.append(sidecars + of(container))
         if container.get("restartPolicy") == "Always":
             sidecars += of(container)
-    moments.append(sidecars + sum((of(each) for each in spec.get("containers", [])), NOTHING))
+    moments.append(sidecars + sum((of(container) for container in spec.get("containers", [])), NOTHING))
     return max(moments)
 
 
@@ -100,18 +103,20 @@ def _claimed(status: Document, name: str) -> Fraction:
     total = NOTHING
     for claim in status.get("nodeAllocatableResourceClaimStatuses", []):
         total += _of(claim.get("resources"), name) or NOTHING
-        for each in claim.get("mapping", []):
-            total += _of({each["name"]: each.get("quantity")}, name) or NOTHING
-        for each in claim.get("overhead", []):
-            total += _of({each["name"]: each.get("perPod")}, name) or NOTHING
-            share = _of({each["name"]: each.get("perContainer")}, name) or NOTHING
+        for resource in claim.get("mapping", []):
+            total += _of({resource["name"]: resource.get("quantity")}, name) or NOTHING
+        for resource in claim.get("overhead", []):
+            total += _of({resource["name"]: resource.get("perPod")}, name) or NOTHING
+            share = _of({resource["name"]: resource.get("perContainer")}, name) or NOTHING
             total += share * len(claim.get("containers", []))
     return total
 
 
 def _infeasible(status: Document) -> bool:
     reasons = [
-        each.get("reason") for each in status.get("conditions", []) if each["type"] == "PodResizePending"
+        condition.get("reason")
+        for condition in status.get("conditions", [])
+        if condition["type"] == "PodResizePending"
     ]
     return reasons[:1] == ["Infeasible"]
 

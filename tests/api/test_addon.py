@@ -4,16 +4,18 @@ from typing import Any
 
 import pytest
 
-from fairway.api import apply_defaults, check, decode, encode
+from fairway.api import check, decode
 from fairway.api.addon import ADD_ON_GROUP, INSTALL_NAMESPACE, ClusterManagementAddOn, ManagedClusterAddOn
 from fairway.api.addon_config import AddOnDeploymentConfig
 from fairway.api.addon_template import AddOnTemplate
-from fairway.kube import (
+from fairway.api.resources import (
     ADD_ON_DEPLOYMENT_CONFIGS,
     ADD_ON_TEMPLATES,
     CLUSTER_MANAGEMENT_ADD_ONS,
     MANAGED_CLUSTER_ADD_ONS,
 )
+from kubewire.api.defaults import apply_defaults
+from kubewire.api.encoding import encode
 
 MANIFEST = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "data": {"a": "{{B}}"}}
 
@@ -117,8 +119,8 @@ def test_add_on_mistakes_are_reported(kind: type[Any], spec: dict[str, Any], pat
 
 def test_add_on_resources_have_their_paths() -> None:
     paths = [
-        each.path(namespace="c1" if each.namespaced else None)
-        for each in (
+        resource.path(namespace="c1" if resource.namespaced else None)
+        for resource in (
             CLUSTER_MANAGEMENT_ADD_ONS,
             MANAGED_CLUSTER_ADD_ONS,
             ADD_ON_DEPLOYMENT_CONFIGS,

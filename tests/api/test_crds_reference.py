@@ -21,6 +21,7 @@ ALLOWED = {
     f"{PLACEMENTS}: spec.versions[v1alpha1]": "documents written for the version OCM dropped are still read",
     "hostedclusterrequests.placement.fairway.dev": "a kind of Fairway",
     "hostingpolicies.placement.fairway.dev": "a kind of Fairway",
+    "machinemigrations.placement.fairway.dev": "a kind of Fairway",
     "managedclusterscores.cluster.open-cluster-management.io": "proposed to OCM, never published there",
     f"{TEMPLATES}: metadata.creationTimestamp: only in theirs": "null, left over from how it was made",
     f"{TEMPLATES}: spec.versions[v1alpha1].subresources: only in theirs": "empty, which is the same as none",
@@ -40,8 +41,8 @@ def without_descriptions(value: Any) -> Any:
 
 
 def by_name(value: list[Any]) -> dict[str, Any] | None:
-    if value and all(isinstance(each, dict) and "name" in each for each in value):
-        return {f"[{each['name']}]": each for each in value}
+    if value and all(isinstance(item, dict) and "name" in item for item in value):
+        return {f"[{item['name']}]": item for item in value}
     return None
 
 
@@ -74,21 +75,21 @@ def reference() -> dict[str, Any]:
 
 
 def found_differences(reference: dict[str, Any]) -> set[str]:
-    found: set[str] = set()
+    differing: set[str] = set()
     ours = {crd["metadata"]["name"]: crd for crd in crds()}
     for name in ours.keys() | reference.keys():
         if name not in reference or name not in ours:
-            found.add(name)
+            differing.add(name)
             continue
         theirs = {key: value for key, value in reference[name].items() if key != "status"}
         for difference in differences(without_descriptions(ours[name]), without_descriptions(theirs), ""):
-            found.add(f"{name}: {difference}")
-    return found
+            differing.add(f"{name}: {difference}")
+    return differing
 
 
 def test_crds_differ_from_ocm_only_as_listed(reference: dict[str, Any]) -> None:
-    found = {difference.removesuffix(": only in ours") for difference in found_differences(reference)}
-    assert found == set(ALLOWED)
+    differences = {difference.removesuffix(": only in ours") for difference in found_differences(reference)}
+    assert differences == set(ALLOWED)
 
 
 def test_every_published_crd_is_compared_with_ocm(reference: dict[str, Any]) -> None:
@@ -143,13 +144,13 @@ def neon_differences(ours: dict[str, Any], theirs: dict[str, Any], path: str) ->
 
 @pytest.mark.usefixtures("reference")
 def test_definitions_of_virtual_machines_accept_what_neonvm_declares() -> None:
-    found: set[str] = set()
+    differences: set[str] = set()
     for ours in machine_crds():
         (path,) = REFERENCE.glob(f"vm.neon.tech_{ours['spec']['names']['plural']}.yaml")
         theirs = yaml.safe_load(path.read_text())
-        schemas = [each["spec"]["versions"][0]["schema"]["openAPIV3Schema"] for each in (ours, theirs)]
+        schemas = [crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"] for crd in (ours, theirs)]
         assert ours["spec"]["names"]["kind"] == theirs["spec"]["names"]["kind"]
         for part in ("spec", "status"):
-            mine, other = (each["properties"][part] for each in schemas)
-            found.update(neon_differences(mine, other, part))
-    assert found == set(NEON_ALLOWED)
+            mine, other = (schema["properties"][part] for schema in schemas)
+            differences.update(neon_differences(mine, other, part))
+    assert differences == set(NEON_ALLOWED)

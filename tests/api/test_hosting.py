@@ -4,11 +4,13 @@ from typing import Any
 
 import pytest
 
-from fairway.api import HostedClusterRequest, HostingPolicy, Problem, apply_defaults, check, decode, encode
+from fairway.api import HostedClusterRequest, HostingPolicy, Problem, check, decode
 from fairway.api.crd import RESOURCES
 from fairway.api.hosted_request import SIZE_AND_DEMAND, TWO_SELECTIONS
-from fairway.api.hosting_policy import NEGATIVE_AMOUNT, SAME_TIMES
-from fairway.documents.reader import value_of, yaml_documents
+from fairway.api.hosting_policy import NEGATIVE_AMOUNT, SAME_TIMES, SEVERAL_DEFAULTS
+from kubewire.api.defaults import apply_defaults
+from kubewire.api.encoding import encode
+from kubewire.documents.reader import value_of, yaml_documents
 
 SMALLEST = b"""\
 apiVersion: placement.fairway.dev/v1alpha1
@@ -42,15 +44,15 @@ def test_smallest_request_is_valid_and_defaulted() -> None:
     assert len(SMALLEST.partition(b"spec:\n")[2].splitlines()) <= 5
     document = smallest()
     assert check(document, kind=HostedClusterRequest) == ()
-    found = decode(apply_defaults(document, HostedClusterRequest))
-    assert isinstance(found, HostedClusterRequest)
-    assert (found.spec.policy, found.spec.priority, found.spec.size) == ("default", 0, "")
-    assert found.spec.hostedCluster.namespace == "clusters"
-    assert found.spec.hostedCluster.spec == {
+    request = decode(apply_defaults(document, HostedClusterRequest))
+    assert isinstance(request, HostedClusterRequest)
+    assert (request.spec.policy, request.spec.priority, request.spec.size) == ("default", 0, "")
+    assert request.spec.hostedCluster.namespace == ""
+    assert request.spec.hostedCluster.spec == {
         "platform": {"type": "KubeVirt"},
         "release": {"image": "example.com/release:4.19"},
     }
-    assert decode(encode(found)) == found
+    assert decode(encode(request)) == request
 
 
 def test_empty_policy_is_valid_and_defaulted() -> None:
@@ -97,16 +99,36 @@ def test_policy_with_empty_quiet_hours_or_negative_sizes_is_refused() -> None:
     document = policy(
         quietHours=[{"start": "22:00", "end": "22:00"}], sizes=[{"name": "tiny", "cpu": 1, "memory": "-1Gi"}]
     )
-    found = {each.path: each.message for each in check(document, kind=HostingPolicy)}
-    assert found == {
+    messages = {problem.path: problem.message for problem in check(document, kind=HostingPolicy)}
+    assert messages == {
         "spec.quietHours[0]": SAME_TIMES.partition(": ")[0],
         "spec.sizes[0].memory": NEGATIVE_AMOUNT.partition(": ")[0],
     }
 
 
+def test_policy_with_negative_quotas_or_several_default_classes_is_refused() -> None:
+    classes = [{"name": name, "value": 1, "default": True} for name in ("a", "b")]
+    tenants = [{"name": "t", "namespaces": ["a"], "quota": {"memory": "-1Gi"}}]
+    document = policy(quota={"cpu": -1}, tenants=tenants, priorityClasses=classes)
+    messages = {problem.path: problem.message for problem in check(document, kind=HostingPolicy)}
+    assert messages == {
+        "spec.quota.cpu": NEGATIVE_AMOUNT.partition(": ")[0],
+        "spec.tenants[0].quota.memory": NEGATIVE_AMOUNT.partition(": ")[0],
+        "spec.priorityClasses": SEVERAL_DEFAULTS.partition(": ")[0],
+    }
+
+
 def test_printer_columns_show_phase_and_host_first() -> None:
-    columns = {each.kind: [column.name for column in each.columns] for each in RESOURCES}
-    assert columns["HostedClusterRequest"] == ["Phase", "Host", "Size", "Reason", "Message", "Age"]
+    columns = {resource.kind: [column.name for column in resource.columns] for resource in RESOURCES}
+    assert columns["HostedClusterRequest"] == [
+        "Phase",
+        "Host",
+        "Host Available",
+        "Size",
+        "Reason",
+        "Message",
+        "Age",
+    ]
     assert columns["HostingPolicy"] == [
         *("Strategy", "Hosts", "Unknown", "Hosted", "Reserved", "Free", "Age")
     ]

@@ -23,18 +23,18 @@ from fairway.api import (
     ManagedClusterSelector,
     ManagedClusterSet,
     ManagedClusterSetBinding,
-    ObjectMeta,
     Placement,
     PlacementDecision,
     PlacementDecisionStatus,
     ScoreCoordinate,
     crds,
     decode,
-    encode,
     identity_of,
     managed_cluster_score_name,
 )
 from fairway.api.kinds import NO_KIND, UNKNOWN_KIND, WRONG_SHAPE
+from kubewire.api.encoding import encode
+from kubewire.api.meta import ObjectMeta
 
 GROUP = "cluster.open-cluster-management.io"
 GOLDEN = Path(__file__).parents[1] / "golden" / "placement.jsonl.gz"
@@ -54,11 +54,11 @@ def golden_objects() -> Iterator[dict[str, Any]]:
 def test_every_recorded_object_survives_a_round_trip() -> None:
     every = list(golden_objects())
     assert len(every) > 300
-    for each in every:
-        obj = decode(each)
+    for document in every:
+        obj = decode(document)
         written = encode(obj)
         assert decode(written) == obj
-        assert (written["apiVersion"], written["kind"]) == (each["apiVersion"], each["kind"])
+        assert (written["apiVersion"], written["kind"]) == (document["apiVersion"], document["kind"])
 
 
 names = st.from_regex(r"[a-z]([a-z0-9]{0,5})", fullmatch=True)
@@ -132,7 +132,9 @@ def test_v1alpha1_placement_becomes_v1beta1() -> None:
     policy = placement.spec.prioritizerPolicy
     assert policy is not None
     assert policy.mode == "Exact"
-    assert [(each.scoreCoordinate, each.weight) for each in policy.configurations] == [
+    assert [
+        (configuration.scoreCoordinate, configuration.weight) for configuration in policy.configurations
+    ] == [
         (ScoreCoordinate(type="BuiltIn", builtIn="Steady"), 3),
         (ScoreCoordinate(type="BuiltIn", builtIn="Balance"), 0),
         (None, 1),

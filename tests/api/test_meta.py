@@ -2,7 +2,8 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import msgspec
 
-from fairway.api import Condition, OwnerReference, encode, find_condition, format_time, set_condition
+from kubewire.api.encoding import encode
+from kubewire.api.meta import Condition, OwnerReference, find_condition, format_time, set_condition
 
 EARLY = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 LATE = EARLY + timedelta(hours=1)

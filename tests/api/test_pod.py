@@ -2,10 +2,10 @@
 
 import msgspec
 
-from fairway.api.kinds import without_nulls
 from fairway.api.node import Node
 from fairway.api.pod import Pod
 from fairway.api.pod_requests import effective_requests
+from kubewire.api.encoding import without_nulls
 
 POD = {
     "apiVersion": "v1",

@@ -17,7 +17,7 @@ from fairway.api.pod_requests import (
     readable_requests,
     scoring_requests,
 )
-from fairway.api.quantity import QuantityError
+from kubewire.api.quantity import QuantityError
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "pod-requests.jsonl"
 
@@ -67,15 +67,15 @@ NAMES = ("c0", "c1", "i0", "i1", "i2")
 
 @st.composite
 def containers(draw: st.DrawFn, names: tuple[str, ...], *, init: bool) -> list[dict[str, Any]]:
-    found = []
+    drawn = []
     for name in names[: draw(st.integers(0, len(names)))]:
-        each: dict[str, Any] = {"name": name}
+        container: dict[str, Any] = {"name": name}
         if draw(st.booleans()):
-            each["resources"] = draw(RUNNING)
+            container["resources"] = draw(RUNNING)
         if init and draw(st.booleans()):
-            each["restartPolicy"] = draw(st.sampled_from(["Always", "OnFailure"]))
-        found.append(each)
-    return found
+            container["restartPolicy"] = draw(st.sampled_from(["Always", "OnFailure"]))
+        drawn.append(container)
+    return drawn
 
 
 STATUSES = st.lists(
@@ -133,8 +133,8 @@ PODS = st.fixed_dictionaries(
 
 @given(document=PODS)
 def test_effective_requests_match_the_oracle(document: dict[str, Any]) -> None:
-    found = effective_requests(msgspec.convert(document, Pod))
-    assert {name: amount for name, amount in found.items() if amount} == requests_of(document)
+    requests = effective_requests(msgspec.convert(document, Pod))
+    assert {name: amount for name, amount in requests.items() if amount} == requests_of(document)
 
 
 @given(document=PODS)
@@ -147,11 +147,11 @@ def test_pod_request_oracle_matches_recorded_answers() -> None:
     rows = [json.loads(line) for line in GOLDEN.read_text().splitlines()]
     assert len(rows) == 200
     for row in rows:
-        found = requests_of(row["pod"])
+        requests = requests_of(row["pod"])
         expected = row["requests"]
-        assert found.get("cpu", 0) == expected["cpuMilli"]
-        assert found.get("memory", 0) == expected["memoryBytes"]
-        assert found.get("nvidia.com/gpu", 0) == expected["gpu"]
+        assert requests.get("cpu", 0) == expected["cpuMilli"]
+        assert requests.get("memory", 0) == expected["memoryBytes"]
+        assert requests.get("nvidia.com/gpu", 0) == expected["gpu"]
 
 
 def test_sidecar_counts_beside_later_init_containers() -> None:
@@ -247,6 +247,6 @@ def test_invalid_request_quantity_is_reported_and_the_rest_is_read() -> None:
         effective_requests(bad)
     amounts, problems = readable_requests(bad)
     assert amounts == {"cpu": 2000, "memory": GIB}
-    assert [each.partition(";")[0] for each in problems] == [
+    assert [problem.partition(";")[0] for problem in problems] == [
         'cpu: quantity "lots" does not start with a number'
     ]

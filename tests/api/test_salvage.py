@@ -11,19 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct, structs
 
-from fairway.api import fallbacks, salvage
+from fairway.api import fallbacks
 from fairway.api.addon import ManagedClusterAddOn
 from fairway.api.cluster import ManagedCluster, Taint
 from fairway.api.decision import PlacementDecision
-from fairway.api.kinds import encode
-from fairway.api.lease import Lease
-from fairway.api.meta import is_dropped, unreadable_fields, unreadable_within
 from fairway.api.node import Node
 from fairway.api.placement import Placement
 from fairway.api.pod import Pod
-from fairway.api.salvage import MOST_FIELDS, MOST_ITEMS, SalvageError
 from fairway.api.score import AddOnPlacementScore, ManagedClusterScore
 from fairway.api.work import ManifestWork
+from kubewire.api import salvage
+from kubewire.api.encoding import encode
+from kubewire.api.lease import Lease
+from kubewire.api.meta import is_dropped, unreadable_fields, unreadable_within
+from kubewire.api.salvage import MOST_FIELDS, MOST_ITEMS, SalvageError
 
 BAD_TIME = "2026-01-01T00:00:00+25:00"
 GOOD_TIME = "2026-01-01T00:00:00Z"
@@ -155,7 +156,9 @@ def changes(section: str) -> st.SearchStrategy[tuple[type[Struct], tuple[str | i
         if section in document
         for path in places(document[section])
     ]
-    return st.tuples(st.sampled_from(every), st.sampled_from(JUNK)).map(lambda each: (*each[0], each[1]))
+    return st.tuples(st.sampled_from(every), st.sampled_from(JUNK)).map(
+        lambda change: (*change[0], change[1])
+    )
 
 
 @given(st.lists(changes("status"), min_size=1, max_size=4))
@@ -164,16 +167,16 @@ def test_unreadable_status_does_not_affect_metadata_and_spec(
 ) -> None:
     struct = written[0][0]
     document = DOCUMENTS[struct]
-    for _, path, junk in (each for each in written if each[0] is struct):
+    for _, path, junk in (change for change in written if change[0] is struct):
         try:
             document = replaced(document, path, junk)
         except (KeyError, IndexError, TypeError):
             continue  # an earlier change removed this path
-    honest, found = read(struct, DOCUMENTS[struct]), read(struct, document)
+    honest, obj = read(struct, DOCUMENTS[struct]), read(struct, document)
     for field in honest.metadata.__struct_fields__:
-        assert getattr(found.metadata, field) == getattr(honest.metadata, field)
-    assert getattr(found, "spec", None) == getattr(honest, "spec", None)
-    assert all(each.path.startswith("status") for each in unreadable_fields(found))
+        assert getattr(obj.metadata, field) == getattr(honest.metadata, field)
+    assert getattr(obj, "spec", None) == getattr(honest, "spec", None)
+    assert all(field.path.startswith("status") for field in unreadable_fields(obj))
 
 
 @given(changes("status") | changes("spec"))
@@ -182,12 +185,12 @@ def test_salvaged_object_survives_a_round_trip(
 ) -> None:
     """The replacements are valid, so that a controller can write the object back."""
     struct, path, junk = change
-    found = read(struct, replaced(DOCUMENTS[struct], path, junk))
-    written = encode(found)
+    obj = read(struct, replaced(DOCUMENTS[struct], path, junk))
+    written = encode(obj)
     assert "unreadable" not in written["metadata"]
     again = read(struct, written)
     assert unreadable_fields(again) == ()
-    assert structs.replace(found, metadata=again.metadata) == again
+    assert structs.replace(obj, metadata=again.metadata) == again
 
 
 def test_valid_documents_decode_the_same_with_salvage() -> None:
@@ -223,10 +226,10 @@ def test_valid_documents_decode_the_same_with_salvage() -> None:
 def test_unreadable_field_counts_as_the_safest_value(
     struct: type[Struct], path: str, junk: Any, expected: Any
 ) -> None:
-    keys = tuple(int(each) if each.isdigit() else each for each in path.split("."))
-    found = read(struct, replaced(DOCUMENTS[struct], keys, junk))
-    (unreadable,) = unreadable_fields(found)
-    value: Any = found
+    keys = tuple(int(step) if step.isdigit() else step for step in path.split("."))
+    obj = read(struct, replaced(DOCUMENTS[struct], keys, junk))
+    (unreadable,) = unreadable_fields(obj)
+    value: Any = obj
     for key in keys:
         # A dropped item does not count against the limit.
         key = -1 if isinstance(key, int) and expected in ("Other", "AWS", -7, "b") else key
@@ -236,23 +239,23 @@ def test_unreadable_field_counts_as_the_safest_value(
 
 
 def test_score_that_cannot_be_read_is_missing_and_not_zero() -> None:
-    found = read(ManagedClusterScore, replaced(DOCUMENTS[ManagedClusterScore], ("status", "score"), 1e300))
-    assert (found.value, is_dropped(found, "status.score")) == (None, True)
+    obj = read(ManagedClusterScore, replaced(DOCUMENTS[ManagedClusterScore], ("status", "score"), 1e300))
+    assert (obj.value, is_dropped(obj, "status.score")) == (None, True)
     assert read(ManagedClusterScore, DOCUMENTS[ManagedClusterScore]).value == 5
 
 
 def test_placement_with_one_unreadable_requirement_selects_nothing() -> None:
     path = ("spec", "predicates", 0, "requiredClusterSelector", "labelSelector", "matchLabels", "region")
-    found = read(Placement, replaced(DOCUMENTS[Placement], path, 7))
-    field = unreadable_within(found, "spec")
+    obj = read(Placement, replaced(DOCUMENTS[Placement], path, 7))
+    field = unreadable_within(obj, "spec")
     assert field is not None
     assert field.path.startswith("spec.predicates[0].requiredClusterSelector.labelSelector.matchLabels")
-    assert (found.spec.numberOfClusters, found.spec.predicates) == (0, ())
+    assert (obj.spec.numberOfClusters, obj.spec.predicates) == (0, ())
 
 
 def test_number_without_fraction_is_an_integer() -> None:
-    found = read(Placement, replaced(DOCUMENTS[Placement], ("status", "numberOfSelectedClusters"), 1.0))
-    assert (found.status.numberOfSelectedClusters, unreadable_fields(found)) == (1, ())
+    obj = read(Placement, replaced(DOCUMENTS[Placement], ("status", "numberOfSelectedClusters"), 1.0))
+    assert (obj.status.numberOfSelectedClusters, unreadable_fields(obj)) == (1, ())
 
 
 def test_more_unreadable_fields_than_the_limit_drop_the_list_that_has_them(
@@ -282,7 +285,7 @@ def test_more_unreadable_fields_than_the_limit_drop_the_list_that_has_them(
     )
     few, reads = reads, 0
     cluster = read(ManagedCluster, replaced(DOCUMENTS[ManagedCluster], ("status", "conditions"), bad))
-    assert [each.path for each in unreadable_fields(cluster)] == ["status.conditions"]
+    assert [field.path for field in unreadable_fields(cluster)] == ["status.conditions"]
     assert cluster.status.conditions is None
     assert len(cluster.status.clusterClaims) == 2
     assert cluster.spec.taints == (
@@ -291,15 +294,15 @@ def test_more_unreadable_fields_than_the_limit_drop_the_list_that_has_them(
     assert reads <= few + 10
     reads = 0
     cluster = read(ManagedCluster, replaced(DOCUMENTS[ManagedCluster], ("status", "conditions"), [*bad, 7]))
-    assert [each.path for each in unreadable_fields(cluster)] == ["status.conditions"]
+    assert [field.path for field in unreadable_fields(cluster)] == ["status.conditions"]
     assert reads <= 10
 
 
 def test_paths_name_fields_of_the_schema_whatever_keys_an_agent_invents() -> None:
     keys: dict[str, list[int]] = {f"k].x[{number}\n": [] for number in range(20)}
-    found = read(ManagedCluster, replaced(DOCUMENTS[ManagedCluster], ("status", "capacity"), keys))
-    assert {each.field for each in unreadable_fields(found)} == {"status.capacity[]"}
-    assert all(each.path.isprintable() for each in unreadable_fields(found))
+    obj = read(ManagedCluster, replaced(DOCUMENTS[ManagedCluster], ("status", "capacity"), keys))
+    assert {field.field for field in unreadable_fields(obj)} == {"status.capacity[]"}
+    assert all(field.path.isprintable() for field in unreadable_fields(obj))
 
 
 def test_object_without_a_readable_name_is_refused() -> None:

@@ -6,7 +6,6 @@ from msgspec import Struct
 
 from fairway.api import KINDS, ManagedCluster, Placement, Problem, check, crds
 from fairway.api.placement_v1alpha1 import PlacementV1Alpha1
-from fairway.api.selector import VALUES_NEEDED
 from fairway.api.validation import (
     DUPLICATE,
     MISSING,
@@ -18,6 +17,7 @@ from fairway.api.validation import (
     UNKNOWN_FIELD,
     WRONG_LENGTH,
 )
+from kubewire.api.selector import VALUES_NEEDED
 
 GROUP = "cluster.open-cluster-management.io"
 

@@ -3,7 +3,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from fairway.api import Problem, apply_defaults, check, decode, encode
+from fairway.api import Problem, check, decode
 from fairway.api.claim import ClusterClaim
 from fairway.api.validation import MISSING, NOT_ALLOWED
 from fairway.api.work import (
@@ -17,6 +17,8 @@ from fairway.api.work import (
     ManifestWork,
     ManifestWorkStatus,
 )
+from kubewire.api.defaults import apply_defaults
+from kubewire.api.encoding import encode
 
 ODD = {
     "apiVersion": "example.com/v1",
@@ -38,11 +40,11 @@ def work(**spec: Any) -> dict[str, Any]:
 def test_manifests_of_a_work_are_kept_unchanged() -> None:
     document = work(workload={"manifests": [ODD]})
     assert check(document, kind=ManifestWork) == ()
-    found = decode(apply_defaults(document, ManifestWork))
-    assert isinstance(found, ManifestWork)
-    assert found.spec.workload.manifests == (ODD,)
-    assert encode(found) == document
-    assert msgspec.json.decode(msgspec.json.encode(found), type=ManifestWork) == found
+    manifest_work = decode(apply_defaults(document, ManifestWork))
+    assert isinstance(manifest_work, ManifestWork)
+    assert manifest_work.spec.workload.manifests == (ODD,)
+    assert encode(manifest_work) == document
+    assert msgspec.json.decode(msgspec.json.encode(manifest_work), type=ManifestWork) == manifest_work
 
 
 def test_work_crd_defaults_are_applied() -> None:
@@ -118,7 +120,9 @@ def test_cluster_claim_needs_a_value() -> None:
     claim = {"apiVersion": "cluster.open-cluster-management.io/v1alpha1", "kind": "ClusterClaim"}
     named = {**claim, "metadata": {"name": "id.k8s.io"}}
     assert check({**named, "spec": {"value": "one"}}, kind=ClusterClaim) == ()
-    assert [str(each) for each in check(named, kind=ClusterClaim)] == [f"spec: {MISSING}; add it: the claim"]
-    assert [each.path for each in check({**named, "spec": {"value": ""}}, kind=ClusterClaim)] == [
+    assert [str(problem) for problem in check(named, kind=ClusterClaim)] == [
+        f"spec: {MISSING}; add it: the claim"
+    ]
+    assert [problem.path for problem in check({**named, "spec": {"value": ""}}, kind=ClusterClaim)] == [
         "spec.value"
     ]

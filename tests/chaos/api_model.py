@@ -3,8 +3,9 @@
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from clients import boat_crd
+
 from chaos.blocking import Document
-from clients import boats
 
 Kind = Literal["configmaps", "boats"]
 KINDS: tuple[Kind, ...] = ("configmaps", "boats")
@@ -65,24 +66,24 @@ class Model:
         self.events.append(Event(type=type_, kind=key[0], name=key[1], object=made))
 
     def at(self, kind: Kind, version: int) -> dict[str, Object]:
-        found: dict[str, Object] = {}
+        objects: dict[str, Object] = {}
         for event in self.events:
             if event.kind == kind and event.object.version <= version:
-                found.pop(event.name, None)
+                objects.pop(event.name, None)
                 if event.type != "DELETED":
-                    found[event.name] = event.object
-        return found
+                    objects[event.name] = event.object
+        return objects
 
 
 def path(kind: Kind, namespace: str, name: str = "") -> str:
     if kind == "boats":
-        return boats.path(namespace, name)
+        return boat_crd.path(namespace, name)
     return f"/api/v1/namespaces/{namespace}/configmaps" + (f"/{name}" if name else "")
 
 
 def typed(kind: Kind) -> Document:
     if kind == "boats":
-        return {"apiVersion": boats.API_VERSION, "kind": boats.KIND}
+        return {"apiVersion": boat_crd.API_VERSION, "kind": boat_crd.KIND}
     return {"apiVersion": "v1", "kind": "ConfigMap"}
 
 

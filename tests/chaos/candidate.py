@@ -16,20 +16,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from chaos.control import ControlClient
-from chaos.things import Thing
-from fairway.kube.clock import Backoff
-from fairway.kube.errors import Conflict, KubeError
-from fairway.kube.fence import Fence, LeaderError, Lost
-from fairway.kube.leader import Elector
-from fairway.kube.lease import HubLease, Timing
-from fairway.kube.resource import Resource
-from fairway.kube.rest import Client
-from fairway.kube.transport import Retry
+from chaos.token_objects import TokenObject
+from kubewire.api.resource import Resource
+from kubewire.client.clock import Backoff
+from kubewire.client.errors import Conflict, KubeError
+from kubewire.client.fence import Fence, LeaderError, Lost
+from kubewire.client.leader import Elector
+from kubewire.client.lease import HubLease, Timing
+from kubewire.client.rest import Client
+from kubewire.client.transport import Retry
 
 LEDGER = "ledger"
 HOLDER, TOKEN, NUMBER = "fairway.dev/holder", "fairway.dev/token", "fairway.dev/number"
 CONFIG_MAPS = Resource(
-    group="", version="v1", plural="configmaps", kind="ConfigMap", namespaced=True, type=Thing
+    group="", version="v1", plural="configmaps", kind="ConfigMap", namespaced=True, type=TokenObject
 )
 TIMING = Timing(lease=6, renew=5.0, retry=0.25)
 """So long that who is only slow goes on leading."""
@@ -45,7 +45,7 @@ class Candidate:
     line: ControlClient
     stop: str = ""
     """How it is to stop itself at the next write; empty for not at all."""
-    sending: "asyncio.Task[Thing] | None" = None
+    sending: "asyncio.Task[TokenObject] | None" = None
 
     async def run(self) -> None:
         async with Client(self.client.connection, timeout=TIMING.request) as own:
@@ -96,10 +96,10 @@ class Candidate:
             ended=time.monotonic(),
         )
 
-    async def _late(self, ledger: Thing, fence: Fence) -> None:
+    async def _late(self, ledger: TokenObject, fence: Fence) -> None:
         """The end of the term cancels the wait for the response, but not the request that was sent."""
 
-        def report(sending: "asyncio.Task[Thing]") -> None:
+        def report(sending: "asyncio.Task[TokenObject]") -> None:
             refused = isinstance(sending.exception(), Conflict)
             self.line.send(late="refused" if refused else "written", token=fence.token)
 
@@ -107,7 +107,7 @@ class Candidate:
         self.sending.add_done_callback(report)
         await asyncio.shield(self.sending)
 
-    async def _send(self, ledger: Thing, fence: Fence) -> Thing:
+    async def _send(self, ledger: TokenObject, fence: Fence) -> TokenObject:
         meta = ledger.metadata
         annotations: dict[str, Any] = {
             HOLDER: fence.holder,

@@ -9,11 +9,11 @@ import random
 from collections.abc import Iterator
 
 import pytest
+from clients import boat_crd
 
 from chaos.blocking import Hub
-from clients import boats
-from fairway.hub import controllers
 from fairway.testing.hub import hub_in_thread
+from kubehub import controllers
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def hub(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 def define(hub: Hub) -> None:
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    assert hub.call("POST", path, boats.DEFINITION).code in (201, 409)
+    assert hub.call("POST", path, boat_crd.DEFINITION).code in (201, 409)
     # A kind is served a moment after its definition was accepted.
-    while hub.call("GET", f"/apis/{boats.API_VERSION}/{boats.PLURAL}").code != 200:
-        hub.call("GET", f"{path}/{boats.DEFINITION_NAME}")
+    while hub.call("GET", f"/apis/{boat_crd.API_VERSION}/{boat_crd.PLURAL}").code != 200:
+        hub.call("GET", f"{path}/{boat_crd.DEFINITION_NAME}")

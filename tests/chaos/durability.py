@@ -44,20 +44,20 @@ def format_problems(problems: Sequence[Problem]) -> str:
 
 def problems(record: Record) -> list[Problem]:
     """Return all problems; empty for a correct hub."""
-    found: list[Problem] = []
+    problems: list[Problem] = []
     for watch in record.watches:
-        found += _order(watch)
+        problems += _order(watch)
     story, differing = _story(record)
-    found += differing
+    problems += differing
     for watch in record.watches:
-        found += _completeness(watch, story)
-    lives = _lives(record, story, found)
+        problems += _completeness(watch, story)
+    lives = _lives(record, story, problems)
     clock = Clock(record, story)
-    found += _writes(record, story, lives, clock)
-    found += _explained(record, story, clock)
-    found += _looks(record, lives, clock)
-    found += _listings(record, lives, clock)
-    return found
+    problems += _writes(record, story, lives, clock)
+    problems += _explained(record, story, clock)
+    problems += _looks(record, lives, clock)
+    problems += _listings(record, lives, clock)
+    return problems
 
 
 # Watchers
@@ -90,23 +90,23 @@ Story = dict[int, Event]
 
 
 def _story(record: Record) -> tuple[Story, list[Problem]]:
-    found: list[Problem] = []
+    problems: list[Problem] = []
     format_problems: dict[int, tuple[Event, str]] = {}
     for watch in record.watches:
         for event in watch.events:
             version = event.state.version
             known, by = format_problems.setdefault(version, (event, watch.name))
             if known != event:
-                found.append(Problem("differs", f"{by} was sent {known}, but {watch.name} {event}"))
+                problems.append(Problem("differs", f"{by} was sent {known}, but {watch.name} {event}"))
             if not _concerns(watch, event.state.key):
-                found.append(
+                problems.append(
                     Problem("phantom", f"{watch.name} was sent {event}, which is none of its business")
                 )
             if version <= watch.since:
-                found.append(
+                problems.append(
                     Problem("repeat", f"{watch.name} was sent {event}, though it began at {watch.since}")
                 )
-    return {version: format_problems[version][0] for version in sorted(format_problems)}, found
+    return {version: format_problems[version][0] for version in sorted(format_problems)}, problems
 
 
 def _completeness(watch: Watching, story: Story) -> Iterator[Problem]:
@@ -157,7 +157,7 @@ class Lives:
         }
 
 
-def _lives(record: Record, story: Story, found: list[Problem]) -> Lives:
+def _lives(record: Record, story: Story, problems: list[Problem]) -> Lives:
     lives = Lives()
     now: dict[Key, State] = {}
     # Initial objects: their versions are older, and only order them.
@@ -173,13 +173,13 @@ def _lives(record: Record, story: Story, found: list[Problem]) -> Lives:
         before = now.get(state.key)
         if event.type == "ADDED":
             if before is not None:
-                found.append(Problem("broken", f"{event} though there was {before}"))
+                problems.append(Problem("broken", f"{event} though there was {before}"))
         elif before is None:
-            found.append(Problem("broken", f"{event} though there was none"))
+            problems.append(Problem("broken", f"{event} though there was none"))
         elif before.uid != state.uid:
-            found.append(Problem("broken", f"{event} though there was {before}"))
+            problems.append(Problem("broken", f"{event} though there was {before}"))
         elif event.type == "DELETED" and before.token != state.token:
-            found.append(Problem("broken", f"{event} though the last state was {before}"))
+            problems.append(Problem("broken", f"{event} though the last state was {before}"))
         if event.type == "DELETED":
             now.pop(state.key, None)
             lives.become(state.key, version, None)
@@ -234,10 +234,10 @@ class Clock:
 
 
 def _running(values: Iterable[int], pick: Callable[[int, int], int]) -> list[int]:
-    found: list[int] = []
+    increasing: list[int] = []
     for value in values:
-        found.append(pick(found[-1], value) if found else value)
-    return found
+        increasing.append(pick(increasing[-1], value) if increasing else value)
+    return increasing
 
 
 # Responses

@@ -5,12 +5,12 @@ import logging
 import sys
 
 from chaos.control import ControlClient
-from chaos.things import CONFIG_MAPS, Thing
-from fairway.kube.change import Added, Batch, Deleted, Updated
-from fairway.kube.clock import Backoff
-from fairway.kube.informer import Informer
-from fairway.kube.rest import Client
-from fairway.kube.transport import Retry
+from chaos.token_objects import CONFIG_MAPS, TokenObject
+from kubewire.client.change import Added, Batch, Deleted, Updated
+from kubewire.client.clock import Backoff
+from kubewire.client.informer import Informer
+from kubewire.client.rest import Client
+from kubewire.client.transport import Retry
 
 QUICK = Backoff(base=0.02, cap=0.2)
 
@@ -24,7 +24,7 @@ class LogPrinter(logging.Handler):
         self._line.send(log=record.getMessage())
 
 
-def changes_of(batch: Batch[Thing]) -> list[list[str]]:
+def changes_of(batch: Batch[TokenObject]) -> list[list[str]]:
     changes = []
     for change in batch.changes:
         match change:
@@ -37,14 +37,14 @@ def changes_of(batch: Batch[Thing]) -> list[list[str]]:
     return changes
 
 
-def _identity(thing: Thing) -> tuple[str, ...]:
-    meta = thing.metadata
+def _identity(obj: TokenObject) -> tuple[str, ...]:
+    meta = obj.metadata
     return (meta.namespace, meta.name, meta.uid, meta.resourceVersion)
 
 
 async def _main(kubeconfig: str, path: str, namespace: str, name: str) -> None:
     line = await ControlClient.connect(path, name=name)
-    log = logging.getLogger("fairway.kube")
+    log = logging.getLogger("kubewire.client")
     log.setLevel(logging.INFO)
     log.addHandler(LogPrinter(line))
     async with Client.from_kubeconfig(kubeconfig, retry=Retry(backoff=QUICK)) as client:

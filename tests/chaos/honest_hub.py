@@ -7,7 +7,7 @@ from typing import Literal
 
 from chaos.record import Event, EventType, Key, Listing, Look, Outcome, Record, State, Verb, Watching, Write
 
-RESOURCES = ("boats", "things")
+RESOURCES = ("boats", "objects")
 NAMESPACES = ("a", "b")
 Fate = Literal["well", "cut off before", "cut off after"]
 Ask = Literal["create", "update", "patch", "apply", "delete", "look", "list"]
@@ -46,7 +46,7 @@ class HonestHub:
 
     def run(self, *, requests: int) -> Record:
         asked = [self._request() for _ in range(requests)]
-        for number, request in enumerate(sorted(asked, key=lambda each: each.acts)):
+        for number, request in enumerate(sorted(asked, key=lambda call: call.acts)):
             self._serve(request, f"t{number}")
         for resource in RESOURCES:
             self._list(_Request(2e6, 2e6, 2e6, "list", (resource, "", ""), "well"), everywhere=True)

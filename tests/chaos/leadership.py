@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from itertools import combinations, pairwise
 from typing import Literal
 
-from fairway.api.lease import Lease
+from kubewire.api.lease import Lease
 
 Kind = Literal["usurped", "token", "back", "intruder", "together"]
 
@@ -106,7 +106,7 @@ def _entries(lease: Sequence[Held], ledger: Sequence[Entry]) -> Iterator[Problem
         if after.version <= before.version or after.number != before.number + 1:
             yield Problem("back", f"{after} after {before}")
     for entry in ledger:
-        held = [each for each in lease if each.version < entry.version]
+        held = [earlier for earlier in lease if earlier.version < entry.version]
         if not held or (held[-1].holder, held[-1].token) != (entry.holder, entry.token):
             yield Problem("intruder", f"{entry} was written when there was {held[-1] if held else 'nobody'}")
 

@@ -31,7 +31,7 @@ Step = Callable[[S, C], Iterable[S]]
 
 def order(operations: Sequence[Operation[C]], *, initial: S, step: Step[S, C]) -> list[Operation[C]] | None:
     """Return an order that explains all operations, or None. Optional ones may be missing in it."""
-    search = _Search(sorted(operations, key=lambda each: each.begun), step)
+    search = _Search(sorted(operations, key=lambda operation: operation.begun), step)
     tried: set[tuple[int, S]] = set()
     path: list[int] = []
     past = [0]
@@ -60,8 +60,8 @@ class _Search(Generic[S, C]):
 
     def __init__(self, ranked: Sequence[Operation[C]], step: Step[S, C]) -> None:
         self.ranked, self._step = ranked, step
-        self._required = sum(1 << at for at, each in enumerate(ranked) if not each.optional)
-        self._optional = [at for at, each in enumerate(ranked) if each.optional]
+        self._required = sum(1 << at for at, operation in enumerate(ranked) if not operation.optional)
+        self._optional = [at for at, operation in enumerate(ranked) if operation.optional]
 
     def complete(self, done: int) -> bool:
         return done & self._required == self._required
@@ -80,13 +80,13 @@ class _Search(Generic[S, C]):
         """Yield the operations that may come next, with the remaining ones; the earliest to return first."""
         left: list[int] = []
         deadline = math.inf
-        for at, each in enumerate(self.ranked):
-            if each.begun > deadline:
+        for at, operation in enumerate(self.ranked):
+            if operation.begun > deadline:
                 break
             if not done >> at & 1:
                 left.append(at)
-                if not each.optional:
-                    deadline = min(deadline, each.ended)
+                if not operation.optional:
+                    deadline = min(deadline, operation.ended)
         for at in sorted(left, key=lambda at: self.ranked[at].ended):
             for reached in self._step(state, self.ranked[at].call):
                 # Of an operation that may be left out, only what it changes matters.

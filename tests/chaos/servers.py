@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Protocol
 
-from fairway.hub.storage import lock
-from fairway.kube.errors import ApiError, KubeError
-from fairway.kube.rest import Client
-from fairway.kube.transport import Retry
 from forked import PATIENCE, POLL, Child
+from kubehub.storage import lock
+from kubewire.client.errors import ApiError, KubeError
+from kubewire.client.rest import Client
+from kubewire.client.transport import Retry
 from rigs.kubernetes import API_SERVER, RealHub
 from rigs.processes import Port
 

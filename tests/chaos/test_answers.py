@@ -11,15 +11,15 @@ from unittest import mock
 
 import pytest
 
-from chaos.things import CONFIG_MAPS, Thing, body
-from fairway.hub.storage.log import Log
-from fairway.hub.storage.store import Store
-from fairway.kube import kubeconfig
-from fairway.kube.errors import AlreadyExists, Conflict, KubeError, NotFound, ServerError
-from fairway.kube.request_options import Patch
-from fairway.kube.rest import Client
-from fairway.kube.transport import Retry
+from chaos.token_objects import CONFIG_MAPS, TokenObject, body
 from fairway.testing.hub import embedded_hub
+from kubehub.storage.log import Log
+from kubehub.storage.store import Store
+from kubewire.client import kubeconfig
+from kubewire.client.errors import AlreadyExists, Conflict, KubeError, NotFound, ServerError
+from kubewire.client.request_options import Patch
+from kubewire.client.rest import Client
+from kubewire.client.transport import Retry
 from rigs.cleanup import delete_all
 
 
@@ -65,11 +65,11 @@ async def single_hub(folder: Path) -> AsyncIterator[Client]:
             yield client
 
 
-def make(client: Client, token: str) -> Coroutine[Any, Any, Thing]:
+def make(client: Client, token: str) -> Coroutine[Any, Any, TokenObject]:
     return client.create(CONFIG_MAPS, body(CONFIG_MAPS, "it", token), namespace="default")
 
 
-def set_token(client: Client, token: str, **more: Any) -> Coroutine[Any, Any, Thing]:
+def set_token(client: Client, token: str, **more: Any) -> Coroutine[Any, Any, TokenObject]:
     document = {"metadata": {"labels": {"token": token}, **more}}
     return client.patch(CONFIG_MAPS, "it", document, kind=Patch.MERGE, namespace="default")
 

@@ -79,7 +79,7 @@ class ApiMachine(RuleBasedStateMachine):
 
     def document(self, key: Key, value: str, label: str, **metadata: Any) -> Document:
         kind, name = key
-        given = {each: content for each, content in metadata.items() if content is not None}
+        given = {field: content for field, content in metadata.items() if content is not None}
         return {
             **typed(kind),
             "metadata": {"name": name, "labels": {"label": label}, **given},
@@ -109,12 +109,12 @@ class ApiMachine(RuleBasedStateMachine):
             # Deleted with its last finalizer. The version in the response has no meaning.
             assert replace(got, version=0) == replace(wanted, version=0)
             assert before is not None
-            self.gone(key)
+            self.delete_from_model(key)
             return
         assert got == replace(wanted, version=got.version)
         self.model.put(key, got)
 
-    def gone(self, key: Key) -> None:
+    def delete_from_model(self, key: Key) -> None:
         """Record a deletion, whose version only watchers receive."""
         feed = self.news(key[0])
         assert feed["type"] == "DELETED"
@@ -136,12 +136,12 @@ class ApiMachine(RuleBasedStateMachine):
     def caught_up(self, kind: Kind) -> None:
         """Check that the watch sent all changes in order, and nothing else."""
         feed, position = self.feeds[kind]
-        told = [event for event in self.model.events if event.kind == kind]
-        for event in told[position:]:
+        expected = [event for event in self.model.events if event.kind == kind]
+        for event in expected[position:]:
             line = feed.next()
             assert (line["type"], line["object"]["metadata"]["name"]) == (event.type, event.name)
             assert read(kind, line["object"]) == event.object
-        self.feeds[kind] = (feed, len(told))
+        self.feeds[kind] = (feed, len(expected))
 
     def news(self, kind: Kind) -> Document:
         self.caught_up(kind)
@@ -266,7 +266,7 @@ class ApiMachine(RuleBasedStateMachine):
             self.refused(answer, 422, "Invalid")
         else:
             given = {"value": value, "label": label, "finalizers": kept}
-            changes = {each: content for each, content in given.items() if content is not None}
+            changes = {field: content for field, content in given.items() if content is not None}
             self.changed(key, answer, there.with_(**changes))
 
     @rule(kind=kinds, name=names, expected=values, label=values)
@@ -312,7 +312,7 @@ class ApiMachine(RuleBasedStateMachine):
         key = (kind, name)
         there = self.model.objects.get(key)
         conditions = {"uid": self.uid(key, uid), "resourceVersion": self.version(key, version)}
-        given = {each: content for each, content in conditions.items() if content is not None}
+        given = {field: content for field, content in conditions.items() if content is not None}
         options = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": given}
         answer = self.hub.call("DELETE", self.path(kind, name), options)
         if there is None:
@@ -325,7 +325,7 @@ class ApiMachine(RuleBasedStateMachine):
             assert answer.code == 200, answer
             assert answer.body["status"] == "Success"
             assert answer.body["details"]["uid"] == there.uid
-            self.gone(key)
+            self.delete_from_model(key)
 
     def marked(self, key: Key, answer: Answer) -> None:
         """Record a deletion that waits for finalizers."""
@@ -339,21 +339,23 @@ class ApiMachine(RuleBasedStateMachine):
     def delete_some(self, kind: Kind, label: str) -> None:
         answer = self.hub.call("DELETE", f"{self.path(kind)}?labelSelector=label%3D{label}")
         assert answer.code == 200, answer
-        chosen = [key for key, each in self.model.objects.items() if key[0] == kind and each.label == label]
+        chosen = [
+            key for key, object_ in self.model.objects.items() if key[0] == kind and object_.label == label
+        ]
         for key in sorted(chosen):
             there = self.model.objects[key]
             if not there.finalizers:
-                self.gone(key)
+                self.delete_from_model(key)
             elif not there.deleting:
-                found = self.hub.call("GET", self.path(*key))
-                self.marked(key, found)
+                live = self.hub.call("GET", self.path(*key))
+                self.marked(key, live)
 
     @rule(kind=kinds, label=st.none() | values, limit=st.sampled_from([0, 1, 2]))
     def list(self, kind: Kind, label: str | None, limit: int) -> None:
         wanted = {
-            key[1]: each
-            for key, each in sorted(self.model.objects.items())
-            if key[0] == kind and label in (None, each.label)
+            key[1]: object_
+            for key, object_ in sorted(self.model.objects.items())
+            if key[0] == kind and label in (None, object_.label)
         }
         query = f"limit={limit}" + (f"&labelSelector=label%3D{label}" if label else "")
         got: dict[str, Object] = {}
@@ -364,7 +366,7 @@ class ApiMachine(RuleBasedStateMachine):
             )
             assert page.code == 200, page
             assert not limit or len(page.body["items"]) <= limit
-            got |= {each["metadata"]["name"]: read(kind, each) for each in page.body["items"]}
+            got |= {item["metadata"]["name"]: read(kind, item) for item in page.body["items"]}
             token = page.body["metadata"].get("continue", "")
             if not token:
                 break
@@ -380,7 +382,7 @@ class ApiMachine(RuleBasedStateMachine):
         page = self.hub.call("GET", f"{self.path(kind)}?{query}")
         assert page.code == 200, page
         assert page.body["metadata"]["resourceVersion"] == str(version)
-        got = {each["metadata"]["name"]: read(kind, each) for each in page.body["items"]}
+        got = {item["metadata"]["name"]: read(kind, item) for item in page.body["items"]}
         assert got == self.model.at(kind, version)
 
     @precondition(lambda self: self.model.events)
@@ -403,8 +405,8 @@ class ApiMachine(RuleBasedStateMachine):
             self.caught_up(kind)
 
 
-def list_of(found: dict[str, Object]) -> list[str]:
-    return [*found]
+def list_of(objects: dict[str, Object]) -> list[str]:
+    return [*objects]
 
 
 def test_api_responses_match_the_model(hub: Hub, length: int) -> None:

@@ -17,8 +17,8 @@ def batch(*changes: Change, epoch: int = 0, listed: bool = False) -> Batch:
 
 def taken(*batches: Batch) -> Copy:
     copy = Copy()
-    for each in batches:
-        copy.take(each)
+    for batch in batches:
+        copy.take(batch)
     return copy
 
 
@@ -76,7 +76,7 @@ def test_batches_that_do_not_follow_each_other_are_reported(batches: list[Batch]
 def test_differences_from_the_hub_are_reported() -> None:
     copy = taken(BEGIN)
     differences = copy.differences({KEY: Seen("u", 6), ("ns", "new"): Seen("w", 7)})
-    assert [each.split(" is ")[0] for each in differences] == [
+    assert [difference.split(" is ")[0] for difference in differences] == [
         "('ns', 'it')",
         "('ns', 'new')",
         "('ns', 'other')",

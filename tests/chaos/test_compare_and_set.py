@@ -13,7 +13,7 @@ import pytest
 from chaos.linearizability import Access, AccessKind, Operation, order, register
 from chaos.record import Key, Record, State, Verb, Write
 from chaos.servers import RealServer, Server, client_of, embedded_server
-from chaos.things import CONFIG_MAPS, create_kinds
+from chaos.token_objects import CONFIG_MAPS, create_kinds
 from chaos.traffic import TrafficProgress, Writer
 
 VERBS: Mapping[str, int] = {"create": 20, "update": 40, "patch": 10, "delete": 15, "get": 30, "touch": 10}
@@ -95,8 +95,8 @@ async def test_concurrent_accesses_of_each_object_are_linearizable(
         ]
         await create_kinds(writers[0].client, namespace)
         async with asyncio.TaskGroup() as traffic:
-            for each in writers:
-                traffic.create_task(each.run(until=lambda: over))
+            for writer in writers:
+                traffic.create_task(writer.run(until=lambda: over))
             for _ in range(kills):
                 await pulse.sends(length * WRITES // (kills + 1))
                 await pulse.answer()
@@ -113,7 +113,7 @@ async def test_concurrent_accesses_of_each_object_are_linearizable(
 
 
 def _format(key: Key, operations: list[Operation[Access]]) -> str:
-    lines = [f"{each.begun:.4f} {each.ended:.4f} {each.call}" for each in operations]
+    lines = [f"{operation.begun:.4f} {operation.ended:.4f} {operation.call}" for operation in operations]
     return f"no order explains {key}:\n" + "\n".join(sorted(lines))
 
 

@@ -8,22 +8,31 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from clients import boat_crd
 
 from chaos.durability import format_problems, problems
 from chaos.record import Key, Listing, Record, State, Watching
 from chaos.servers import EmbeddedServer, client_of, embedded_server
-from chaos.things import BOATS, CONFIG_MAPS, DEFINITIONS, RESOURCES, Thing, body, create_kinds, state_of
+from chaos.token_objects import (
+    BOATS,
+    CONFIG_MAPS,
+    DEFINITIONS,
+    RESOURCES,
+    TokenObject,
+    body,
+    create_kinds,
+    state_of,
+)
 from chaos.traffic import LAST, NAMESPACES, TrafficProgress, Watcher, Writer, ours
-from clients import boats
-from fairway.hub.storage import archive
-from fairway.hub.storage.log import Log
-from fairway.kube.errors import NotFound
-from fairway.kube.resource import Resource
-from fairway.kube.rest import Client
 from forked import PATIENCE, POLL
+from kubehub.storage import archive
+from kubehub.storage.log import Log
+from kubewire.api.resource import Resource
+from kubewire.client.errors import NotFound
+from kubewire.client.rest import Client
 from rigs.processes import Port
 
-WRITES = 3_000
+WRITES = 1_500
 KILLS = 6
 WRITERS = 16
 
@@ -54,7 +63,7 @@ def saved(source: Path, backup: Path) -> list[Listing]:
             plural = row.item.key[0].partition(".")[0]
             if plural not in RESOURCES:
                 continue
-            state = state_of(RESOURCES[plural], msgspec.json.decode(row.item.raw, type=Thing))
+            state = state_of(RESOURCES[plural], msgspec.json.decode(row.item.raw, type=TokenObject))
             states.pop(state.key, None)
             if row.change != "DELETED" and ours(state):
                 states[state.key] = state
@@ -105,8 +114,8 @@ async def test_acknowledged_writes_survive_crashes_and_are_watched_once(
             for watcher in watchers:
                 watches.create_task(watcher.run())
             async with asyncio.TaskGroup() as traffic:
-                for each in writers:
-                    traffic.create_task(each.run(until=lambda: over))
+                for started in writers:
+                    traffic.create_task(started.run(until=lambda: over))
                 kills = 0
                 for strikes in range(KILLS * length):
                     await pulse.sends(chance.randrange(2 * WRITES // KILLS))
@@ -123,8 +132,8 @@ async def test_acknowledged_writes_survive_crashes_and_are_watched_once(
                     assert write.outcome == "done", write
                 await first.list(resource, None)
         await server.stop()
-    found = problems(record)
-    assert not found, format_problems(found)
+    reported = problems(record)
+    assert not reported, format_problems(reported)
     # Otherwise it would have shown nothing.
     assert {"done", "exists", "conflict", "absent", "unknown"} <= {write.outcome for write in record.writes}
     assert kills >= KILLS
@@ -161,42 +170,42 @@ async def test_deletions_in_progress_finish_after_a_crash(tmp_path: Path, chance
             owner = await client.create(CONFIG_MAPS, {"metadata": {"name": "owner"}}, namespace=kept)
             reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner.metadata.uid}
             for at in range(0, OBJECTS, 50):
-                each = range(at, at + 50)
+                numbers = range(at, at + 50)
                 owned: dict[str, Any] = {"ownerReferences": [reference]}
                 await asyncio.gather(
-                    *(create(client, CONFIG_MAPS, doomed, f"n{n}") for n in each),
-                    *(create(client, CONFIG_MAPS, kept, f"owned{n}", **owned) for n in each),
+                    *(create(client, CONFIG_MAPS, doomed, f"n{n}") for n in numbers),
+                    *(create(client, CONFIG_MAPS, kept, f"owned{n}", **owned) for n in numbers),
                 )
             await asyncio.gather(*(create(client, CONFIG_MAPS, kept, f"kept{n}") for n in range(50)))
             await asyncio.gather(*(create(client, BOATS, kept, f"n{n}") for n in range(50)))
             version = await client.newest(CONFIG_MAPS)
             await client.delete(CONFIG_MAPS, "owner", namespace=kept, propagation="Background")
             await client.request("DELETE", f"/api/v1/namespaces/{doomed}")
-            await client.request("DELETE", f"{DEFINITIONS}/{boats.DEFINITION_NAME}")
-        gone = 0
+            await client.request("DELETE", f"{DEFINITIONS}/{boat_crd.DEFINITION_NAME}")
+        deleted = 0
         for _ in range(3):
             pause = chance.randrange(1, OBJECTS // 2)
             seen, version = await deletions(server, pause, since=version)
-            gone += seen
+            deleted += seen
             await server.crash()
             await server.start()
         async with client_of(server) as client:
-            _, _ = await deletions(server, 2 * OBJECTS + 1 - gone, since=version)
+            _, _ = await deletions(server, 2 * OBJECTS + 1 - deleted, since=version)
             left = await client.list(CONFIG_MAPS, namespace=kept)
-            assert sorted(each.metadata.name for each in left.items if each.metadata.labels) == sorted(
+            assert sorted(item.metadata.name for item in left.items if item.metadata.labels) == sorted(
                 f"kept{n}" for n in range(50)
             )
-            for path in (f"/api/v1/namespaces/{doomed}", f"{DEFINITIONS}/{boats.DEFINITION_NAME}"):
+            for path in (f"/api/v1/namespaces/{doomed}", f"{DEFINITIONS}/{boat_crd.DEFINITION_NAME}"):
                 await vanished(client, path)
             await server.stop()
     assert archive.check(server.data).problems == ()
     left_over = list(archive.export(server.data))
-    assert not [each for each in left_over if each["kind"] == boats.KIND]
-    assert not [each for each in left_over if each["metadata"].get("namespace") == doomed]
+    assert not [document for document in left_over if document["kind"] == boat_crd.KIND]
+    assert not [document for document in left_over if document["metadata"].get("namespace") == doomed]
 
 
 async def create(
-    client: Client, resource: Resource[Thing], namespace: str, name: str, **metadata: Any
+    client: Client, resource: Resource[TokenObject], namespace: str, name: str, **metadata: Any
 ) -> None:
     document = body(resource, name, name)
     await client.create(

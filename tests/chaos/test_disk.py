@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from chaos.servers import EmbeddedServer, client_of, embedded_server
-from chaos.things import CONFIG_MAPS, Thing, body
+from chaos.token_objects import CONFIG_MAPS, TokenObject, body
 from disks import small_disk
-from fairway.hub.storage import archive
-from fairway.kube.errors import ServerError
-from fairway.kube.rest import Client
 from forked import PATIENCE, POLL, Child
+from kubehub.storage import archive
+from kubewire.client.errors import ServerError
+from kubewire.client.rest import Client
 from rigs.processes import Port
 
 NAMESPACE = "default"
@@ -61,22 +61,24 @@ async def fill(client: Client, kept: dict[str, int], name: str) -> list[ServerEr
         number = 0
         while True:
             number += 1
-            each = f"{name}-{writer}-{number}"
+            unique = f"{name}-{writer}-{number}"
             try:
                 made = await client.create(
-                    CONFIG_MAPS, body(CONFIG_MAPS, each, each, size=SIZE), namespace=NAMESPACE
+                    CONFIG_MAPS, body(CONFIG_MAPS, unique, unique, size=SIZE), namespace=NAMESPACE
                 )
             except ServerError as error:
                 return error
-            kept[each] = int(made.metadata.resourceVersion)
+            kept[unique] = int(made.metadata.resourceVersion)
 
     return await asyncio.gather(*(write(writer) for writer in range(WRITERS)))
 
 
 async def listed(client: Client) -> dict[str, int]:
-    found = await client.list(CONFIG_MAPS, namespace=NAMESPACE)
+    listing = await client.list(CONFIG_MAPS, namespace=NAMESPACE)
     return {
-        each.metadata.name: int(each.metadata.resourceVersion) for each in found.items if each.metadata.labels
+        item.metadata.name: int(item.metadata.resourceVersion)
+        for item in listing.items
+        if item.metadata.labels
     }
 
 
@@ -87,7 +89,7 @@ async def health(client: Client, path: str) -> tuple[int, str]:
         return error.code, error.message
 
 
-async def accepted(client: Client, name: str) -> Thing:
+async def accepted(client: Client, name: str) -> TokenObject:
     """Wait until the hub accepts writes again."""
     async with asyncio.timeout(PATIENCE):
         while True:
@@ -149,10 +151,10 @@ class Seen:
         self.versions: dict[str, int] = {}
         self._news = asyncio.Event()
 
-    def see(self, thing: Thing) -> None:
-        version = int(thing.metadata.resourceVersion)
+    def see(self, obj: TokenObject) -> None:
+        version = int(obj.metadata.resourceVersion)
         assert version > max(self.versions.values(), default=0)
-        self.versions[thing.metadata.name] = version
+        self.versions[obj.metadata.name] = version
         self._news.set()
 
     async def until(self, wanted: dict[str, int]) -> None:

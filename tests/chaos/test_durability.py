@@ -19,8 +19,8 @@ def honest(seed: int) -> Record:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_checker_accepts_the_record_of_a_correct_hub(seed: int) -> None:
-    found = problems(honest(seed))
-    assert not found, format_problems(found)
+    reported = problems(honest(seed))
+    assert not reported, format_problems(reported)
 
 
 def rewrite(record: Record, change: Callable[[list[Event]], Iterable[Event]]) -> None:
@@ -37,8 +37,8 @@ def done(record: Record, *verbs: str) -> Write:
 
 
 def event_of(record: Record, write: Write) -> Event:
-    found = {event.state.token: event for watch in record.watches for event in watch.events}
-    return found[write.token]
+    events = {event.state.token: event for watch in record.watches for event in watch.events}
+    return events[write.token]
 
 
 def busiest(record: Record) -> Watching:
@@ -106,7 +106,7 @@ def make_a_write_up(record: Record) -> None:
     made_up = Event(type="MODIFIED", state=replace(real.state, token="made-up"))
 
     def change(events: list[Event]) -> Iterable[Event]:
-        return (made_up if each == real else each for each in events)
+        return (made_up if event == real else event for event in events)
 
     rewrite(record, change)
 
@@ -134,7 +134,7 @@ def do_something_twice(record: Record) -> None:
     following = [e for e in busiest_of(record, first.key).events if e.state.version > first.version]
     again = next(e for e in following if e.state.key == first.key and e.type == "MODIFIED")
     twice = replace(again, state=replace(again.state, token=first.token))
-    rewrite(record, lambda events: (twice if each == again else each for each in events))
+    rewrite(record, lambda events: (twice if event == again else event for event in events))
 
 
 def busiest_of(record: Record, key: Key) -> Watching:
@@ -155,26 +155,26 @@ def send_watchers_different_events(record: Record) -> None:
 
 def send_unselected_object(record: Record) -> None:
     first, second = (w for w in record.watches if w.namespace is None)
-    first.events = sorted([*first.events, second.events[0]], key=lambda each: each.state.version)
+    first.events = sorted([*first.events, second.events[0]], key=lambda event: event.state.version)
     first.bookmarks.clear()
 
 
 def add_existing(record: Record) -> None:
     real = event_of(record, done(record, "patch"))
     lie = replace(real, type="ADDED")
-    rewrite(record, lambda events: (lie if each == real else each for each in events))
+    rewrite(record, lambda events: (lie if event == real else event for event in events))
 
 
 def change_the_uid(record: Record) -> None:
     real = event_of(record, done(record, "patch"))
     lie = replace(real, state=replace(real.state, uid="another"))
-    rewrite(record, lambda events: (lie if each == real else each for each in events))
+    rewrite(record, lambda events: (lie if event == real else event for event in events))
 
 
 def show_the_deleted_in_another_state(record: Record) -> None:
     def change(events: list[Event]) -> Iterable[Event]:
-        for each in events:
-            yield replace(each, state=replace(each.state, token="t0")) if each.type == "DELETED" else each
+        for event in events:
+            yield replace(event, state=replace(event.state, token="t0")) if event.type == "DELETED" else event
 
     rewrite(record, change)
 
@@ -206,7 +206,7 @@ def create_existing(record: Record) -> None:
 
 
 def refuse_what_fits(record: Record) -> None:
-    """Return a conflict although the object had the expected version during the whole request."""
+    """Make the response a conflict although the object had the expected version during the whole request."""
     first = done(record, "apply")
     assert first.state is not None
     moment = 3e6
@@ -275,7 +275,7 @@ def show_nothing_where_something_is(record: Record) -> None:
 
 
 def listed(record: Record) -> tuple[int, Listing]:
-    return max(enumerate(record.listings), key=lambda each: len(each[1].states))
+    return max(enumerate(record.listings), key=lambda listing: len(listing[1].states))
 
 
 def leave_something_out_of_a_list(record: Record) -> None:

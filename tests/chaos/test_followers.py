@@ -18,13 +18,13 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from chaos.callbacks import Batch, Change, Copy, Key, Seen
 from chaos.control import Message, Program, control_server
 from chaos.servers import ONCE, EmbeddedServer, RealServer, Server, client_of, embedded_server
-from chaos.things import CONFIG_MAPS, body
-from fairway.hub.authn import jwt, service_account_tokens
-from fairway.hub.storage import archive
-from fairway.kube.errors import AlreadyExists, NotFound, Unauthorized
-from fairway.kube.request_options import Patch
-from fairway.kube.rest import Client
+from chaos.token_objects import CONFIG_MAPS, body
 from forked import PATIENCE, POLL, Child
+from kubehub.authn import jwt, service_account_tokens
+from kubehub.storage import archive
+from kubewire.client.errors import AlreadyExists, NotFound, Unauthorized
+from kubewire.client.request_options import Patch
+from kubewire.client.rest import Client
 
 NAMES = ("one", "two", "three", "four", "five", "six")
 ACCOUNT = "follower"
@@ -83,13 +83,13 @@ class FollowerHarness:
 
     async def converged(self) -> None:
         """Check that the follower has exactly the hub's objects, once all writes are done."""
-        found = await self.client.list(CONFIG_MAPS, namespace=self.namespace)
+        listing = await self.client.list(CONFIG_MAPS, namespace=self.namespace)
         hub: dict[Key, Seen] = {
-            (each.metadata.namespace, each.metadata.name): Seen(
-                each.metadata.uid, int(each.metadata.resourceVersion)
+            (item.metadata.namespace, item.metadata.name): Seen(
+                item.metadata.uid, int(item.metadata.resourceVersion)
             )
-            for each in found.items
-            if each.metadata.name != HUBS_OWN
+            for item in listing.items
+            if item.metadata.name != HUBS_OWN
         }
 
         def holds(line: Message) -> bool:

@@ -14,9 +14,9 @@ from chaos.candidate import CONFIG_MAPS, HOLDER, LEDGER, NUMBER, TOKEN
 from chaos.control import ControlServer, Message, Program, control_server
 from chaos.leadership import Entry, Guarded, Held, problems
 from chaos.servers import RealServer, Server, client_of, embedded_server
-from fairway.kube.lease import LEASES
-from fairway.kube.rest import Client
 from forked import PATIENCE, POLL, Child
+from kubewire.client.lease import LEASES
+from kubewire.client.rest import Client
 
 STOPPED: Final = "T"
 
@@ -58,11 +58,11 @@ class Election:
     async def given_back(self, *, since: int) -> Held:
         """Wait until the lease is released, in this term or a later one."""
 
-        def found() -> list[Held]:
-            return [each for each in self.lease if each.token >= since and not each.holder]
+        def released() -> list[Held]:
+            return [term for term in self.lease if term.token >= since and not term.holder]
 
-        await self._until(lambda: bool(found()))
-        return found()[0]
+        await self._until(lambda: bool(released()))
+        return released()[0]
 
     async def lease_observed(self, *, until: int) -> None:
         """Wait until the lease's watch is at this version, as the ledger's watch may be ahead."""
@@ -189,6 +189,6 @@ async def test_at_most_one_replica_leads_through_stops_and_kills(server: Server,
 
         ledger = tuple(held.ledger)
         await held.lease_observed(until=ledger[-1].version)
-        found = problems(held.lease, ledger, held.guards())
-        assert not found, "\n".join(map(str, found[:10]))
+        reported = problems(held.lease, ledger, held.guards())
+        assert not reported, "\n".join(map(str, reported[:10]))
         assert len({entry.token for entry in held.ledger}) >= 5

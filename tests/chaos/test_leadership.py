@@ -54,17 +54,17 @@ class ElectionHistory:
         ]
     )
 
-    def found(self) -> set[str]:
+    def problem_kinds(self) -> set[str]:
         return {problem.kind for problem in problems(self.lease, self.ledger, self.guards)}
 
 
 def test_correct_election_has_no_problems() -> None:
-    assert ElectionHistory().found() == set()
+    assert ElectionHistory().problem_kinds() == set()
     story = ElectionHistory()
     story.lease.append(
         replace(held(25, "d", 0, 5, 5), uid="another")
     )  # it was deleted, and any process may create one
-    assert story.found() == set()
+    assert story.problem_kinds() == set()
 
 
 def take_it_too_early(story: ElectionHistory) -> None:
@@ -73,7 +73,7 @@ def take_it_too_early(story: ElectionHistory) -> None:
 
 def take_it_without_a_token(story: ElectionHistory) -> None:
     story.lease[2] = held(14, "b", 0, 0, 3)
-    story.lease[3:] = [replace(each, token=each.token - 1) for each in story.lease[3:]]
+    story.lease[3:] = [replace(entry, token=entry.token - 1) for entry in story.lease[3:]]
 
 
 def take_a_token_twice(story: ElectionHistory) -> None:
@@ -85,7 +85,7 @@ def take_it_again_with_the_same_token(story: ElectionHistory) -> None:
 
 
 def count_tokens_down(story: ElectionHistory) -> None:
-    story.lease[2:5] = [replace(each, token=-1) for each in story.lease[2:5]]
+    story.lease[2:5] = [replace(entry, token=-1) for entry in story.lease[2:5]]
 
 
 def leave_a_token_out(story: ElectionHistory) -> None:
@@ -146,4 +146,4 @@ IMPROPER: dict[Callable[[ElectionHistory], None], str] = {
 def test_incorrect_election_is_reported(deed: Callable[[ElectionHistory], None]) -> None:
     story = ElectionHistory()
     deed(story)
-    assert IMPROPER[deed] in story.found()
+    assert IMPROPER[deed] in story.problem_kinds()

@@ -195,8 +195,8 @@ def test_one_wrong_response_among_hundreds_is_found(seed: int) -> None:
 
 def brute(operations: list[Op]) -> bool:
     """Try all orders."""
-    known = [each for each in operations if not each.optional]
-    unknown = [each for each in operations if each.optional]
+    known = [operation for operation in operations if not operation.optional]
+    unknown = [operation for operation in operations if operation.optional]
     return any(
         _fits(sequence) for chosen in _subsets(unknown) for sequence in permutations([*known, *chosen])
     )
@@ -204,16 +204,16 @@ def brute(operations: list[Op]) -> bool:
 
 def _subsets(items: list[Op]) -> Iterator[list[Op]]:
     for mask in range(1 << len(items)):
-        yield [each for at, each in enumerate(items) if mask >> at & 1]
+        yield [item for at, item in enumerate(items) if mask >> at & 1]
 
 
 def _fits(sequence: tuple[Op, ...]) -> bool:
-    for at, each in enumerate(sequence):
-        if any(later.ended < each.begun for later in sequence[at:]):
+    for at, operation in enumerate(sequence):
+        if any(later.ended < operation.begun for later in sequence[at:]):
             return False
     states: set[str | None] = {None}
-    for each in sequence:
-        states = {after for state in states for after in register(state, each.call)}
+    for operation in sequence:
+        states = {after for state in states for after in register(state, operation.call)}
     return bool(states)
 
 

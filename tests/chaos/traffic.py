@@ -11,11 +11,11 @@ from typing import Any, Final
 import msgspec
 
 from chaos.record import Listing, Look, Record, State, Verb, Watching, Write
-from chaos.things import RESOURCES, Thing, body, event_of, key_of, state_of
-from fairway.kube.errors import AlreadyExists, Conflict, Expired, NotFound, TransportError
-from fairway.kube.request_options import Patch
-from fairway.kube.resource import Resource
-from fairway.kube.rest import Client
+from chaos.token_objects import RESOURCES, TokenObject, body, event_of, key_of, state_of
+from kubewire.api.resource import Resource
+from kubewire.client.errors import AlreadyExists, Conflict, Expired, NotFound, TransportError
+from kubewire.client.request_options import Patch
+from kubewire.client.rest import Client
 
 NAMESPACES: Final = ("chaos-a", "chaos-b")
 NAMES: Final = ("one", "two", "three", "four", "five")
@@ -83,7 +83,7 @@ class Writer:
     pulse: TrafficProgress
     chance: random.Random
     verbs: Mapping[str, int] = field(default_factory=lambda: VERBS)
-    resources: Sequence[Resource[Thing]] = tuple(RESOURCES.values())
+    resources: Sequence[Resource[TokenObject]] = tuple(RESOURCES.values())
     namespaces: Sequence[str] = NAMESPACES
     names: Sequence[str] = NAMES
     known: dict[tuple[str, str, str], State] = field(default_factory=dict)
@@ -95,7 +95,7 @@ class Writer:
             resource, namespace = self.chance.choice(self.resources), self.chance.choice(self.namespaces)
             await self.act(verb, resource, namespace, self.chance.choice(self.names))
 
-    async def act(self, verb: str, resource: Resource[Thing], namespace: str, name: str) -> None:
+    async def act(self, verb: str, resource: Resource[TokenObject], namespace: str, name: str) -> None:
         match verb:
             case "create" | "update" | "patch" | "apply" | "delete":
                 await self.write(verb, resource, namespace, name)
@@ -104,7 +104,7 @@ class Writer:
             case _:
                 await self.look(resource, namespace, name, touch=verb == "touch")
 
-    async def write(self, verb: Verb, resource: Resource[Thing], namespace: str, name: str) -> Write:
+    async def write(self, verb: Verb, resource: Resource[TokenObject], namespace: str, name: str) -> Write:
         key = key_of(resource, namespace, name)
         known = self.known.get(key)
         if verb == "update" and known is None:
@@ -119,7 +119,7 @@ class Writer:
         )
         self.pulse.send()
         try:
-            thing, uid = await self._send(write, resource)
+            obj, uid = await self._send(write, resource)
         except AlreadyExists:
             write = replace(write, outcome="exists", ended=clock())
         except Conflict:
@@ -132,7 +132,7 @@ class Writer:
             write = replace(write, outcome="unknown" if error.sent else "unsent", ended=clock())
             await self.pulse.alive.wait()
         else:
-            state = None if thing is None else state_of(resource, thing)
+            state = None if obj is None else state_of(resource, obj)
             write = replace(write, outcome="done", ended=clock(), state=state, uid=uid)
             self.known.pop(key, None)
             if state is not None:
@@ -141,7 +141,7 @@ class Writer:
         self.record.writes.append(write)
         return write
 
-    async def _send(self, write: Write, resource: Resource[Thing]) -> tuple[Thing | None, str]:
+    async def _send(self, write: Write, resource: Resource[TokenObject]) -> tuple[TokenObject | None, str]:
         """Return the acknowledged object, or the uid of the deleted one."""
         _, namespace, name = write.key
         document = body(resource, name, write.token, size=self.chance.choice(SIZES), version=write.expected)
@@ -166,17 +166,17 @@ class Writer:
                 return None, str(msgspec.json.decode(answer.body)["details"]["uid"])
 
     async def look(
-        self, resource: Resource[Thing], namespace: str, name: str, *, touch: bool = False
+        self, resource: Resource[TokenObject], namespace: str, name: str, *, touch: bool = False
     ) -> Look | None:
         """Read the object, or send an empty patch, whose response must be as current as that of a read."""
         key = key_of(resource, namespace, name)
         begun = clock()
         try:
             if touch:
-                thing = await self.client.patch(resource, name, {}, kind=Patch.MERGE, namespace=namespace)
+                obj = await self.client.patch(resource, name, {}, kind=Patch.MERGE, namespace=namespace)
             else:
-                thing = await self.client.get(resource, name, namespace=namespace)
-            state = state_of(resource, thing)
+                obj = await self.client.get(resource, name, namespace=namespace)
+            state = state_of(resource, obj)
             self.known[key] = state
         except NotFound:
             state = None
@@ -188,18 +188,18 @@ class Writer:
         self.record.looks.append(look)
         return look
 
-    async def list(self, resource: Resource[Thing], namespace: str | None) -> None:
+    async def list(self, resource: Resource[TokenObject], namespace: str | None) -> None:
         begun = clock()
         try:
-            found = await self.client.list(resource, namespace=namespace)
+            listed = await self.client.list(resource, namespace=namespace)
         except TransportError:
             await self.pulse.alive.wait()
             return
-        states = (state_of(resource, thing) for thing in found.items)
+        states = (state_of(resource, obj) for obj in listed.items)
         listing = Listing(
             resource=resource.plural,
             namespace=namespace,
-            version=int(found.resource_version),
+            version=int(listed.resource_version),
             states={state.key: state for state in states if ours(state)},
             begun=begun,
             ended=clock(),
@@ -212,7 +212,7 @@ class Watcher:
     """Resumes from its last version until it receives the last object of its scope."""
 
     client: Client
-    resource: Resource[Thing]
+    resource: Resource[TokenObject]
     watching: Watching
     pulse: TrafficProgress
     connections: int = 0
@@ -235,10 +235,10 @@ class Watcher:
                             if event.type == "BOOKMARK":
                                 self.watching.bookmarks.append((len(self.watching.events), version))
                                 continue
-                            told = event_of(self.resource, event)
-                            if ours(told.state):
-                                self.watching.events.append(told)
-                            if told.state.key[2] == LAST:
+                            received = event_of(self.resource, event)
+                            if ours(received.state):
+                                self.watching.events.append(received)
+                            if received.state.key[2] == LAST:
                                 last.pop()
                         if not last:
                             return

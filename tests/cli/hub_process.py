@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import aiohttp
+from clients.talk import Talk, context
 
 import forked
 from cli.up_process import announced
-from clients.talk import Talk, context
-from fairway.kube.session import abandon
+from kubewire.client.session import abandon
 
 COMMAND = (sys.executable, "-m", "fairway", "hub")
 

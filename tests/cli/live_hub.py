@@ -11,15 +11,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import forked
-from fairway.api.kinds import KubeObject, encode
+from fairway.api.kinds import KubeObject
 from fairway.cli.client.names import NAMESPACES
-from fairway.cli.client.objects import HOSTING, PLACING
+from fairway.cli.client.objects import HOSTING, LINTED
 from fairway.cli.files.loader import load
-from fairway.kube import AlreadyExists, Client, Patch, Resource
+from kubewire.api.encoding import encode
+from kubewire.client import AlreadyExists, Client, Patch, Resource
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "fleet"
-RESOURCES: dict[str, Resource[Any]] = {each.kind: each for each in (*PLACING, *HOSTING)}
+RESOURCES: dict[str, Resource[Any]] = {resource.kind: resource for resource in (*LINTED, *HOSTING)}
 
 R = TypeVar("R")
 
@@ -36,16 +37,16 @@ def act(kubeconfig: Path, work: Callable[[Client], Awaitable[R]]) -> R:
 
 def fill(kubeconfig: Path, *objects: KubeObject, paths: Sequence[Path] = ()) -> None:
     """Create the objects, and those in files, with their status and namespaces."""
-    loaded = [each.object for each in load([str(path) for path in paths])] if paths else []
+    loaded = [origin.object for origin in load([str(path) for path in paths])] if paths else []
     act(kubeconfig, lambda client: put(client, [*objects, *loaded]))
 
 
 async def put(client: Client, objects: Iterable[KubeObject]) -> None:
     every = list(objects)
     await asyncio.gather(
-        *(_namespace(client, name) for name in {each.metadata.namespace for each in every} - {""})
+        *(_namespace(client, name) for name in {thing.metadata.namespace for thing in every} - {""})
     )
-    await asyncio.gather(*(_create(client, each) for each in every))
+    await asyncio.gather(*(_create(client, thing) for thing in every))
 
 
 async def _namespace(client: Client, name: str) -> None:
@@ -107,16 +108,16 @@ class Watch:
         return [self.line() for _ in range(count)]
 
     def documents(self, count: int) -> list[dict[str, Any]]:
-        """Yield printed JSON documents."""
-        found: list[dict[str, Any]] = []
+        """Return the next printed JSON documents."""
+        items: list[dict[str, Any]] = []
         text = ""
-        while len(found) < count:
+        while len(items) < count:
             line = self.line()
             text += line
             if line == "}":
-                found.append(json.loads(text))
+                items.append(json.loads(text))
                 text = ""
-        return found
+        return items
 
     def interrupt(self) -> tuple[int, str]:
         """Send Ctrl-C and return the exit status and stderr."""

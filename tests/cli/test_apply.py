@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 
 from cli.live_hub import act
+from fairway.api.resources import PLACEMENTS
 from fairway.cli.apply import FORCE, INSTALL, NOT_AN_OBJECT
 from fairway.cli.main import run
-from fairway.kube import PLACEMENTS, Client
 from fairway.testing.hub import HubAddress, hub_in_thread
+from kubewire.client import Client
+from kubewire.client.errors import ApiError
 from rigs.kubernetes import KUBECTL, Tools
 
 Capture = pytest.CaptureFixture[str]
@@ -42,6 +44,23 @@ def apply(hub: HubAddress, tmp_path: Path, text: str, *options: str) -> int:
     path = tmp_path / "objects.yaml"
     path.write_text(text)
     return run(["apply", "-f", str(path), *options, "--kubeconfig", str(hub.kubeconfig)])
+
+
+WRONG_TYPE = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: wrong}
+data: 7
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: right}
+data: {a: b}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: wrong-too, labels: [a]}
+"""
 
 
 def number_of_clusters(hub: HubAddress, name: str) -> int | None:
@@ -151,7 +170,39 @@ def test_kubectl_runs_fairway_as_a_plugin(hub: HubAddress, kube_tools: Tools) ->
     applied = fairway("apply", "-f", "-", given=PLACEMENT.format(name="plugged", number=1))
     assert applied.stdout == "placement.cluster.open-cluster-management.io/plugged created\n", applied.stderr
     listed = fairway("get", "placements", "-n", "default", "-o", "json")
-    assert "plugged" in [each["metadata"]["name"] for each in json.loads(listed.stdout)["items"]]
+    assert "plugged" in [load["metadata"]["name"] for load in json.loads(listed.stdout)["items"]]
     wrong = fairway("get", "placement", "missing", "-n", "default")
     assert wrong.returncode == 2
     assert "kubectl fairway" in fairway("get", "--help").stdout
+
+
+def test_apply_names_file_and_line_of_every_field_of_a_wrong_type_and_applies_the_others(
+    hub: HubAddress, tmp_path: Path, capsys: Capture
+) -> None:
+    assert apply(hub, tmp_path, WRONG_TYPE) == 2
+    printed = capsys.readouterr()
+    assert printed.out == "configmap/right created\n"
+    first, second = printed.err.splitlines()
+    assert first.startswith(f"fairway: {tmp_path}/objects.yaml:1: configmap/wrong: ")
+    assert second.startswith(f"fairway: {tmp_path}/objects.yaml:11: configmap/wrong-too: ")
+
+
+@pytest.mark.parametrize(
+    "error", [ApiError("failed to create typed patch object", code=500, reason="InternalError")]
+)
+def test_apply_continues_after_an_internal_error_of_the_hub(
+    hub: HubAddress, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch, error: ApiError
+) -> None:
+    request = Client.request
+
+    async def failing(self: Client, method: str, path: str, **given: Any) -> Any:
+        if method == "PATCH" and path.endswith("/broken"):
+            raise error
+        return await request(self, method, path, **given)
+
+    monkeypatch.setattr(Client, "request", failing)
+    text = f"{PLACEMENT.format(name='broken', number=1)}---\n{PLACEMENT.format(name='next', number=1)}"
+    assert apply(hub, tmp_path, text) == 2
+    printed = capsys.readouterr()
+    assert printed.out == "placement.cluster.open-cluster-management.io/next created\n"
+    assert "objects.yaml:1: placement.cluster.open-cluster-management.io/broken: failed to" in printed.err

@@ -7,11 +7,12 @@ import yaml
 
 from cli.live_hub import act, fill
 from fairway.api.cluster import CLUSTER_SET_LABEL
+from fairway.api.resources import MANAGED_CLUSTER_SET_BINDINGS, MANAGED_CLUSTER_SETS, MANAGED_CLUSTERS
 from fairway.cli.client.names import NAMESPACES
 from fairway.cli.main import run
-from fairway.kube import MANAGED_CLUSTER_SET_BINDINGS, MANAGED_CLUSTER_SETS, MANAGED_CLUSTERS, Client
 from fairway.testing.builders import binding, cluster, cluster_set, selector
 from fairway.testing.hub import HubAddress
+from kubewire.client import Client
 
 Capture = pytest.CaptureFixture[str]
 
@@ -43,16 +44,18 @@ def clusterset(hub: HubAddress, *arguments: str) -> int:
 
 def bindings(hub: HubAddress) -> dict[tuple[str, str], str]:
     async def read(client: Client) -> dict[tuple[str, str], str]:
-        found = await client.list(MANAGED_CLUSTER_SET_BINDINGS)
-        return {(each.metadata.namespace, each.metadata.name): each.spec.clusterSet for each in found.items}
+        listing = await client.list(MANAGED_CLUSTER_SET_BINDINGS)
+        return {(item.metadata.namespace, item.metadata.name): item.spec.clusterSet for item in listing.items}
 
     return act(hub.kubeconfig, read)
 
 
 def members(hub: HubAddress) -> dict[str, str]:
     async def read(client: Client) -> dict[str, str]:
-        found = await client.list(MANAGED_CLUSTERS)
-        return {each.metadata.name: each.metadata.labels.get(CLUSTER_SET_LABEL, "") for each in found.items}
+        clusters = await client.list(MANAGED_CLUSTERS)
+        return {
+            item.metadata.name: item.metadata.labels.get(CLUSTER_SET_LABEL, "") for item in clusters.items
+        }
 
     return act(hub.kubeconfig, read)
 

@@ -15,14 +15,15 @@ from unittest import mock
 import pytest
 
 from cli.live_hub import act, fill
+from fairway.api.resources import PODS
 from fairway.cli import completion
 from fairway.cli.client.names import NAMESPACES
-from fairway.cli.completion import INSTALL, SHELLS, TIMEOUT_SECONDS
+from fairway.cli.commands.completion import SHELLS
+from fairway.cli.completion import INSTALL, TIMEOUT_SECONDS
 from fairway.cli.main import run
-from fairway.kube import Client
-from fairway.kube.resource import PODS
 from fairway.testing.builders import cluster, cluster_set, placement, score
 from fairway.testing.hub import HubAddress
+from kubewire.client import Client
 from rigs.kubernetes import write_kubeconfig
 
 Capture = pytest.CaptureFixture[str]
@@ -141,10 +142,10 @@ async def make_namespace(client: Client) -> None:
     ],
 )
 def test_completion_offers_names_of_the_hub(hub: HubAddress, words: str, expected: list[str]) -> None:
-    found = offered(words, KUBECONFIG=str(hub.kubeconfig))
-    assert found[: len(expected)] == expected
+    names = offered(words, KUBECONFIG=str(hub.kubeconfig))
+    assert names[: len(expected)] == expected
     if "crds" not in words:
-        assert found == expected
+        assert names == expected
 
 
 def test_completion_uses_the_hub_of_the_command_line(hub: HubAddress, tmp_path: Path) -> None:

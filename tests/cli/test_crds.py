@@ -20,8 +20,8 @@ def test_crds_prints_all_definitions_as_yaml_and_json(capsysbinary: pytest.Captu
 
 def test_crds_selects_by_any_name(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     assert run(["crds", "ManagedClusterScore", "mcl", "placements.cluster.open-cluster-management.io"]) == 0
-    found = yaml.safe_load_all(capsysbinary.readouterr().out)
-    assert [each["spec"]["names"]["kind"] for each in found] == [
+    definitions = yaml.safe_load_all(capsysbinary.readouterr().out)
+    assert [definition["spec"]["names"]["kind"] for definition in definitions] == [
         "ManagedCluster",
         "Placement",
         "ManagedClusterScore",
@@ -47,7 +47,7 @@ def test_crds_out_is_written_atomically(tmp_path: Path, capsys: Capture) -> None
     assert capsys.readouterr().err.startswith("fairway: cannot write ")
     assert run(["crds", "-o", "table", "--out", str(file)]) == 2
     assert "--out requires -o yaml or -o json" in capsys.readouterr().err
-    assert [each.name for each in tmp_path.iterdir()] == ["crds.yaml"]
+    assert [path.name for path in tmp_path.iterdir()] == ["crds.yaml"]
 
 
 def test_crds_of_unknown_kinds_exit_2(capsys: Capture) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from fairway.cli.input import NO_INPUT
 from fairway.cli.main import run
-from fairway.cli.options.input import NO_INPUT
-from fairway.whatif.lint import RULES
+from fairway.lint import RULES
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "fleet"
 GROUP = "cluster.open-cluster-management.io"
@@ -65,12 +65,12 @@ spec:
 
 
 def lint(*arguments: object) -> int:
-    return run(["lint", *(str(each) for each in arguments)])
+    return run(["lint", *(str(argument) for argument in arguments)])
 
 
 def found(capsys: pytest.CaptureFixture[str]) -> list[tuple[int, str]]:
     findings = json.loads(capsys.readouterr().out)["findings"]
-    return [(each["line"], each["rule"]) for each in findings]
+    return [(finding["line"], finding["rule"]) for finding in findings]
 
 
 @pytest.fixture
@@ -141,7 +141,7 @@ def as_list(indent: int) -> str:
         ),
         ("all.json", as_list(2), 1),
         ("all.yaml", as_list(2), 1),
-        ("all.jsonl", "".join(f"{json.dumps(each)}\n" for each in json.loads(as_list(0))["items"]), 0),
+        ("all.jsonl", "".join(f"{json.dumps(load)}\n" for load in json.loads(as_list(0))["items"]), 0),
     ],
     ids=["documents", "yaml-list", "json-list", "json-in-yaml", "json-lines"],
 )
@@ -189,9 +189,9 @@ def test_lint_of_invalid_files_exits_2(tmp_path: Path, capsys: pytest.CaptureFix
 def test_lint_list_rules_prints_every_rule(capsys: pytest.CaptureFixture[str]) -> None:
     assert lint("--list-rules") == 0
     lines = capsys.readouterr().out.splitlines()[1:]
-    assert [line.split()[:2] for line in lines] == [[each.id, each.severity.value] for each in RULES.values()]
+    assert [line.split()[:2] for line in lines] == [[rule.id, rule.severity.value] for rule in RULES.values()]
     assert lint("--list-rules", "-o", "json") == 0
-    assert [each["rule"] for each in json.loads(capsys.readouterr().out)] == list(RULES)
+    assert [load["rule"] for load in json.loads(capsys.readouterr().out)] == list(RULES)
 
 
 def test_lint_without_files_and_hub_exits_2(
@@ -205,13 +205,17 @@ def test_lint_without_files_and_hub_exits_2(
 
 def test_lint_now_decides_which_scores_are_expired(capsys: pytest.CaptureFixture[str]) -> None:
     assert lint("-f", EXAMPLES, "--now", "2026-01-02T03:00:00Z", "-o", "json") == 0
-    assert found(capsys) == []
+    unsteady = [(line, "decision-unsteady") for line in (37, 53, 112)]
+    assert found(capsys) == unsteady
     assert lint("-f", EXAMPLES, "--now", "2026-01-02T03:06:00Z", "-o", "json") == 0
-    assert found(capsys) == [(67, "score-expired")]
+    assert found(capsys) == [*unsteady, (67, "score-expired")]
 
 
 def test_lint_yaml_output_has_all_counts(capsys: pytest.CaptureFixture[str]) -> None:
     assert lint("-f", EXAMPLES, "--now", "2026-01-03T00:00:00Z", "-o", "yaml") == 0
     document = yaml.safe_load(capsys.readouterr().out)
-    assert document["counts"] == {"error": 0, "warning": 1, "info": 2}
-    assert [each["rule"] for each in document["findings"]] == ["score-expired"]
+    assert document["counts"] == {"error": 0, "warning": 4, "info": 2}
+    assert [finding["rule"] for finding in document["findings"]] == [
+        *["decision-unsteady"] * 3,
+        "score-expired",
+    ]

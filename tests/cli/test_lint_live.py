@@ -33,11 +33,11 @@ def test_lint_checks_all_objects_of_a_hub(fairway_hub: HubAddress, capsys: Captu
     assert lint(fairway_hub, "--severity", "info", "-o", "json") == 0
     live = json.loads(capsys.readouterr().out)
     assert live["counts"] == files["counts"]
-    assert {(each["file"], each["line"]) for each in live["findings"]} == {("", 0)}
+    assert {(finding["file"], finding["line"]) for finding in live["findings"]} == {("", 0)}
 
     def findings_of(document: dict[str, list[dict[str, object]]]) -> list[tuple[object, ...]]:
         keys = ("kind", "namespace", "name", "rule", "path", "message", "remedy")
-        return sorted(tuple(each[key] for key in keys) for each in document["findings"])
+        return sorted(tuple(finding[key] for key in keys) for finding in document["findings"])
 
     assert findings_of(live) == findings_of(files)
     assert lint(fairway_hub) == 0
@@ -69,3 +69,30 @@ def test_lint_checks_a_file_against_a_hub(fairway_hub: HubAddress, tmp_path: Pat
 def test_lint_of_a_hub_without_findings_exits_0(fairway_hub: HubAddress, capsys: Capture) -> None:
     assert lint(fairway_hub, "--strict") == 0
     assert capsys.readouterr() == ("No findings\n", "")
+
+
+ADD_ON = """\
+apiVersion: addon.open-cluster-management.io/v1alpha1
+kind: ClusterManagementAddOn
+metadata: {name: agent}
+spec:
+  supportedConfigs: [{group: addon.open-cluster-management.io, resource: addontemplates}]
+  installStrategy:
+    type: Placements
+    placements: [{namespace: ns1, name: web, rolloutStrategy: {type: Progressive, progressive: {maxConcurrency: 1}}}]
+"""
+
+
+def test_lint_finds_a_rollout_strategy_that_is_held_on_a_hub(
+    fairway_hub: HubAddress, tmp_path: Path, capsys: Capture
+) -> None:
+    file = tmp_path / "add-on.yaml"
+    file.write_text(ADD_ON)
+    fill(fairway_hub.kubeconfig, paths=[file])
+    assert lint(fairway_hub, "--strict") == 1
+    path = "spec.installStrategy.placements[0].rolloutStrategy.type"
+    shown = capsys.readouterr().out.splitlines()[0]
+    assert shown.startswith(
+        f"warning: ClusterManagementAddOn agent: {path}: Fairway does not implement Progressive"
+    )
+    assert shown.endswith("[rollout-held]")

@@ -16,13 +16,14 @@ import pytest
 import forked
 from cli.accept.test_accept import PendingRequest, allow, ask, subject, waiting
 from cli.live_hub import EXAMPLE, ROOT, act, fill, write_status
-from fairway.api.kinds import decode, encode
+from fairway.api.kinds import decode
 from fairway.api.placement import Placement
 from fairway.cli import main
 from fairway.cli.main import VERBS, run
-from fairway.kube import Client
 from fairway.testing.builders import cluster_set
 from fairway.testing.hub import hub_in_thread
+from kubewire.api.encoding import encode
+from kubewire.client import Client
 
 PAGE = ROOT / "docs" / "reference" / "cli.md"
 BLOCKS = re.compile(r"```console\n\$ (.*?)\n(.*?)```", re.DOTALL)
@@ -74,7 +75,7 @@ def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         assert process.wait() == 0
     decided = json.loads(out.read_text())["items"]
     with hub_in_thread(folder=folder) as hub:
-        pages = [decode(each) for each in decided if each["kind"] == "PlacementDecision"]
+        pages = [decode(item) for item in decided if item["kind"] == "PlacementDecision"]
         fill(hub.kubeconfig, *pages, waiting("edge-new", member_of=""), paths=[EXAMPLE])
 
         async def prepare(client: Client) -> None:
@@ -137,8 +138,8 @@ def test_cli_page_has_every_command() -> None:
     page = PAGE.read_text(encoding="utf-8")
     for name in VERBS:
         assert f"[{name}](" in page
-    used = {each for command, _ in shown() for each in re.findall(r"fairway ([a-z]+)", command)}
-    assert set(VERBS) - used == {"hub", "run", "up"}  # pages of their own
+    used = {verb for command, _ in shown() for verb in re.findall(r"fairway ([a-z]+)", command)}
+    assert set(VERBS) - used == {"hub", "machines", "run", "up"}  # pages of their own
 
 
 def test_options_on_the_cli_page_exist() -> None:
@@ -170,7 +171,7 @@ def test_help_of_every_command_has_examples_that_are_commands() -> None:
             if isinstance(inner, click.Group) and len(words) > 1 and not words[1].startswith("-"):
                 inner = inner.get_command(context, words[1])
                 assert inner is not None, example
-            known = {each for option in inner.params for each in (*option.opts, *option.secondary_opts)}
+            known = {opt for option in inner.params for opt in (*option.opts, *option.secondary_opts)}
             given = {word.partition("=")[0] for word in words if word.startswith("--")}
             assert given <= known | {"--help"}, example
 

@@ -1,11 +1,15 @@
 import io
 import json
 import re
+from collections.abc import Sequence
 
+import click
 import pytest
 import yaml
 
-from fairway.cli.output import emit, plain_table, say
+from fairway.cli.options.output import output_option
+from fairway.cli.output import Row, emit, plain_table
+from fairway.cli.text import say
 
 ROWS = [
     {"name": "a", "score": 12, "labels": {"z": "1", "b": None}, "hidden": 1},
@@ -17,6 +21,24 @@ COLUMNS = {"name": "Name", "score": "Score", "labels": "Labels"}
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
+
+
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def drawn(
+    rows: Sequence[Row],
+    width: int,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    columns: dict[str, str] = COLUMNS,
+    less: tuple[str, ...] = (),
+) -> list[str]:
+    """Return the lines of a table on a terminal of that width, without colours."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    stream = Terminal()
+    emit(rows, columns=columns, less=less, stream=stream)
+    return COLOUR.sub("", stream.getvalue()).splitlines()
 
 
 def test_plain_table_is_aligned_and_complete() -> None:
@@ -50,33 +72,57 @@ def test_terminal_gets_a_drawn_table_with_all_cells() -> None:
     assert "No rows." in stream.getvalue()
 
 
-def test_only_the_last_table_column_is_folded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_last_table_column_is_folded_before_others_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     row = {"name": "everywhere/three-regions", "score": 3, "labels": "one, two, three, four, five, six"}
-    monkeypatch.setenv("COLUMNS", "60")
-    stream = Terminal()
-    emit([row], columns=COLUMNS, stream=stream)
-    assert "everywhere/three-regions" in stream.getvalue()
-    words = stream.getvalue().split()
-    assert words[-7:] == ["3", "one,", "two,", "three,", "four,", "five,", "six"]
-    assert len(stream.getvalue().splitlines()) == 3
+    assert drawn([row], 60, monkeypatch) == [
+        "NAME                      SCORE  LABELS",
+        "everywhere/three-regions      3  one, two, three, four,",
+        "                                 five, six",
+    ]
+    assert drawn([row], 40, monkeypatch) == [
+        "NAME",
+        "everywhere/three-regions",
+        "(not shown: SCORE, LABELS; show all with",
+        "-o wide)",
+    ]
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_no_line_of_a_table_is_wider_than_the_terminal(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    columns = {f"c{number}": f"Column {number}" for number in range(12)}
+    row = {key: f"southeastasia-prod-azure-{key}" for key in columns}
+    table = drawn([row, row], width, monkeypatch, columns=columns, less=("c3",))
+    assert max(map(len, table)) <= width
+    assert any("southeastasia-prod-azure-c0" in line for line in table)
+    assert "COLUMN 3" in " ".join(table[-8:])
+
+
+def test_empty_columns_are_left_out_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = {"name": "n" * 20, "score": "s" * 20, "labels": ""}
+    columns = {"name": "Name", "labels": "Labels", "score": "Score"}
+    assert drawn([row], 45, monkeypatch, columns=columns)[-1] == "(not shown: LABELS; show all with -o wide)"
+
+
+def test_wide_output_is_complete_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     stream = Terminal()
-    emit([row], columns=COLUMNS, stream=stream)
-    assert stream.getvalue() == plain_table([row], columns=COLUMNS)
+    command = click.Command(
+        "probe", params=[], callback=lambda **_: emit(ROWS, columns=COLUMNS, stream=stream)
+    )
+    output_option(command)
+    command.main(["-o", "wide"], standalone_mode=False)
+    assert COLOUR.sub("", stream.getvalue()) == plain_table(ROWS, columns=COLUMNS)
 
 
-def test_wide_table_is_wrapped_to_a_terminal_of_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    row = {
-        "name": "southeastasia-prod-azure-00012" * 2,
-        "score": 3,
-        "labels": "Rank 1 of 12 with 44 points " * 3,
-    }
-    monkeypatch.setenv("COLUMNS", "80")
+def test_colours_are_omitted_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
     stream = Terminal()
-    emit([row], columns=COLUMNS, stream=stream)
-    lines = re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue()).splitlines()
-    assert max(map(len, lines)) <= 80
-    assert "".join(line[:50].strip() for line in lines[1:]).startswith("southeastasia-prod-azure-00012")
+    emit([{"name": "False"}], columns={"name": "Name"}, stream=stream)
+    assert stream.getvalue() == "NAME\nFalse\n"
+    monkeypatch.delenv("NO_COLOR")
+    stream = Terminal()
+    emit([{"name": "False"}], columns={"name": "Name"}, stream=stream)
+    assert stream.getvalue() == "\x1b[1mNAME\x1b[0m\n\x1b[31mFalse\x1b[0m\n"
 
 
 def test_json_and_yaml_output_has_every_key_in_order() -> None:

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from fairway.cli.main import run
-from fairway.whatif.synthetic import generate
+from fairway.simulation.synthetic import generate
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "fleet"
 NOW = "2026-01-03T00:00:00Z"
@@ -102,11 +102,13 @@ def test_place_prints_kubernetes_objects(capsys: Capture) -> None:
     first, *decisions = document["items"]
     assert (first["kind"], first["metadata"]["name"]) == ("Placement", "roll-out")
     assert first["status"]["numberOfSelectedClusters"] == 7
-    assert {each["lastTransitionTime"] for each in first["status"]["conditions"]} == {NOW}
-    assert [each["metadata"]["name"] for each in decisions] == [f"roll-out-decision-{n}" for n in (1, 2, 3)]
-    assert all(each["apiVersion"] == f"{GROUP}/v1beta1" for each in decisions)
+    assert {condition["lastTransitionTime"] for condition in first["status"]["conditions"]} == {NOW}
+    assert [decision["metadata"]["name"] for decision in decisions] == [
+        f"roll-out-decision-{n}" for n in (1, 2, 3)
+    ]
+    assert all(decision["apiVersion"] == f"{GROUP}/v1beta1" for decision in decisions)
     # A Placement in a file has no uid, and an owner without one would be refused.
-    assert all("ownerReferences" not in each["metadata"] for each in decisions)
+    assert all("ownerReferences" not in decision["metadata"] for decision in decisions)
     canary = decisions[0]["status"]["decisions"]
     assert canary == [
         {
@@ -127,12 +129,12 @@ def test_printed_decisions_are_valid_input_of_place(tmp_path: Path, capsys: Capt
     files = [part for file in (*clusters, str(tmp_path / "decided.yaml")) for part in ("-f", file)]
     assert place(*files, "-o", "json") == 0
     chosen = {
-        item["metadata"]["name"]: [each["clusterName"] for each in item["status"]["decisions"]]
+        item["metadata"]["name"]: [decision["clusterName"] for decision in item["status"]["decisions"]]
         for item in json.loads(capsys.readouterr().out)["items"]
         if item["kind"] == "PlacementDecision"
     }
     before = {
-        item["metadata"]["name"]: [each["clusterName"] for each in item["status"]["decisions"]]
+        item["metadata"]["name"]: [decision["clusterName"] for decision in item["status"]["decisions"]]
         for item in yaml.safe_load(text)["items"]
         if item["kind"] == "PlacementDecision"
     }

@@ -11,9 +11,9 @@ import yaml
 from cli.live_hub import EXAMPLE, act, fill
 from fairway.cli.client.objects import PLACING
 from fairway.cli.main import run
-from fairway.kube import Client
 from fairway.testing.builders import decision
 from fairway.testing.hub import HubAddress, hub_in_thread
+from kubewire.client import Client
 
 Capture = pytest.CaptureFixture[str]
 NOW = ("--now", "2026-01-03T00:00:00Z")
@@ -41,7 +41,7 @@ def versions(hub: HubAddress) -> dict[str, str]:
     """Return all resource versions, which change with every write."""
 
     async def read(client: Client) -> dict[str, str]:
-        return {str(each): (await client.list(each)).resource_version for each in PLACING}
+        return {str(resource): (await client.list(resource)).resource_version for resource in PLACING}
 
     return act(hub.kubeconfig, read)
 
@@ -55,11 +55,11 @@ def test_place_on_a_hub_equals_files_and_writes_nothing(hub: HubAddress, capsys:
 
     def chosen(items: list[dict[str, Any]]) -> dict[str, list[str]]:
         return {
-            f"{each['metadata']['namespace']}/{each['metadata']['name']}": [
-                one["clusterName"] for one in each["status"]["decisions"]
+            f"{item['metadata']['namespace']}/{item['metadata']['name']}": [
+                one["clusterName"] for one in item["status"]["decisions"]
             ]
-            for each in items
-            if each["kind"] == "PlacementDecision"
+            for item in items
+            if item["kind"] == "PlacementDecision"
         }
 
     assert chosen(live) == chosen(files)
@@ -126,8 +126,8 @@ def test_changed_placement_in_a_file_keeps_its_decision(
 
 
 def placement_spec(name: str) -> dict[str, Any]:
-    found = yaml.safe_load_all((EXAMPLE / "placements.yaml").read_text())
-    (spec,) = (each["spec"] for each in found if each["metadata"]["name"] == name)
+    documents = yaml.safe_load_all((EXAMPLE / "placements.yaml").read_text())
+    (spec,) = (document["spec"] for document in documents if document["metadata"]["name"] == name)
     assert isinstance(spec, dict)
     return spec
 
@@ -146,7 +146,7 @@ def test_changed_cluster_in_a_file_keeps_its_other_fields(
     assert place(hub, "-f", written(tmp_path, tainted), "--hub") == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) > 8
-    (line,) = (each for each in lines if each.startswith("ns1/most-free-cpu "))
+    (line,) = (line for line in lines if line.startswith("ns1/most-free-cpu "))
     assert "+apps-sin, -apps-iad" in line
     # Its labels are still there: tolerated, it is chosen as before.
     tolerant = new("tolerant", tolerations=[{"key": "repair", "operator": "Exists"}], numberOfClusters=2)

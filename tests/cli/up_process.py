@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import forked
-from fairway.kube import Client, Informer, Resource
-from fairway.kube.kubeconfig import load
-from fairway.kube.resource import T
+from kubewire.api.resource import T
+from kubewire.client import Client, Informer, Resource
+from kubewire.client.kubeconfig import load
 
 ROOT = Path(__file__).parents[2]
 FAIRWAY = (sys.executable, "-m", "fairway")
@@ -86,10 +86,10 @@ class Running:
     def read_until(self, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         assert self.process.stderr is not None
         while line := self.process.stderr.readline():
-            found: dict[str, Any] = json.loads(line)
-            self.lines.append(found)
-            if holds(found):
-                return found
+            event: dict[str, Any] = json.loads(line)
+            self.lines.append(event)
+            if holds(event):
+                return event
         raise AssertionError(f"ended with {self.process.wait()}: {self.lines}")
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
@@ -113,9 +113,9 @@ def logging(*arguments: object, **variables: str) -> Iterator[Running]:
 @contextmanager
 def running(*arguments: object, **variables: str) -> Iterator[Running]:
     """Start `fairway run` and wait until it is connected."""
-    with logging("run", *arguments, **variables) as found:
-        found.read_until(lambda line: " on hub " in line["msg"])
-        yield found
+    with logging("run", *arguments, **variables) as process:
+        process.read_until(lambda line: " on hub " in line["msg"])
+        yield process
 
 
 def fairway(*arguments: object, **variables: str) -> "subprocess.CompletedProcess[str]":

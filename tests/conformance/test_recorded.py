@@ -67,7 +67,7 @@ def test_wrong_placement_result_is_a_difference(field: str) -> None:
     scenario: dict[str, Any] = msgspec.json.decode(RECORDING.rows[0])
     scenario["expected"][0][field] = WRONG_ANSWERS[field]
     (result,) = placement.run([scenario])
-    assert [each for each in result.differences if _about(each, field)]
+    assert [difference for difference in result.differences if _about(difference, field)]
 
 
 def _about(difference: Difference, field: str) -> bool:

@@ -28,7 +28,7 @@ def test_wrong_pod_requests_are_a_difference(field: str) -> None:
     row: dict[str, Any] = msgspec.json.decode(RECORDING.rows[0])
     row["requests"][field] += 1
     (result,) = pod_requests.run([row])
-    assert [each.path for each in result.differences] == [field]
+    assert [difference.path for difference in result.differences] == [field]
 
 
 def test_undecodable_pod_is_a_difference() -> None:

@@ -33,20 +33,26 @@ def _rows() -> list[dict[str, Any]]:
 )
 def test_wrong_score_of_a_pod_is_a_difference(plugin: str) -> None:
     row = next(
-        row for row in _rows() if any(plugin in each for each in row["expected"].get("scores", {}).values())
+        row
+        for row in _rows()
+        if any(plugin in scores for scores in row["expected"].get("scores", {}).values())
     )
     node, scores = next(iter(row["expected"]["scores"].items()))
     scores[plugin] += 1
     (result,) = pod_scheduling.run([row])
-    assert [each.path for each in result.differences] == [f"scores.{node}.{plugin}"]
+    assert [difference.path for difference in result.differences] == [f"scores.{node}.{plugin}"]
 
 
 def test_wrong_reason_of_a_rejected_node_is_a_difference() -> None:
-    row = next(row for row in _rows() if any("plugin" in each for each in row["expected"]["filter"].values()))
-    node, answer = next((name, each) for name, each in row["expected"]["filter"].items() if "plugin" in each)
+    row = next(
+        row for row in _rows() if any("plugin" in result for result in row["expected"]["filter"].values())
+    )
+    node, answer = next(
+        (name, result) for name, result in row["expected"]["filter"].items() if "plugin" in result
+    )
     answer["reasons"][0] = "node(s) looked odd"
     (result,) = pod_scheduling.run([row])
-    assert [each.path for each in result.differences] == [f"filter.{node}.reasons[0]"]
+    assert [difference.path for difference in result.differences] == [f"filter.{node}.reasons[0]"]
 
 
 def test_rejection_of_the_pod_as_a_whole_is_reported_as_pre_filter() -> None:

@@ -6,7 +6,7 @@ for a moment just ahead of a clock that stands still comes again and again, and 
 
 from datetime import UTC, datetime, timedelta
 
-from fairway.kube import SYSTEM_CLOCK
+from kubewire.client import SYSTEM_CLOCK
 
 NOON = datetime(2031, 5, 5, 12, 0, tzinfo=UTC)
 """Some moment. Hubs keep no time for anything here, so it need not be today."""

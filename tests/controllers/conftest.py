@@ -16,7 +16,7 @@ from controllers.hub_fleet import HubFleet
 from controllers.hubs import HubUnderTest, hub_of
 from fairway.controllers.manager import Manager, running
 from fairway.controllers.settings import PLACEMENT, Settings
-from fairway.kube import SYSTEM_CLOCK, Client, Clock, Connection
+from kubewire.client import SYSTEM_CLOCK, Client, Clock, Connection
 from rigs.kubernetes import Tools
 from rigs.restricted import restricted
 

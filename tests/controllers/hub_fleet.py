@@ -24,12 +24,8 @@ from controllers.settling import DEADLINE, deletion_observed, observed, settled
 from fairway.api.cluster import CLUSTER_SET_LABEL, ManagedCluster, Taint
 from fairway.api.clusterset import ManagedClusterSet, ManagedClusterSetBinding
 from fairway.api.decision import PlacementDecision
-from fairway.api.meta import ObjectMeta, format_time
 from fairway.api.placement import Placement, PlacementSpec
-from fairway.api.score import AddOnPlacementScore, ManagedClusterScore, managed_cluster_score_name
-from fairway.api.selector import LabelSelector
-from fairway.controllers.manager import Manager
-from fairway.kube import (
+from fairway.api.resources import (
     ADD_ON_PLACEMENT_SCORES,
     MANAGED_CLUSTER_SCORES,
     MANAGED_CLUSTER_SET_BINDINGS,
@@ -37,15 +33,15 @@ from fairway.kube import (
     MANAGED_CLUSTERS,
     PLACEMENT_DECISIONS,
     PLACEMENTS,
-    AlreadyExists,
-    Client,
-    NotFound,
-    Patch,
-    Resource,
 )
-from fairway.kube.request_options import Propagation
-from fairway.kube.resource import T
+from fairway.api.score import AddOnPlacementScore, ManagedClusterScore, managed_cluster_score_name
+from fairway.controllers.manager import Manager
 from fairway.testing import builders
+from kubewire.api.meta import ObjectMeta, format_time
+from kubewire.api.resource import T
+from kubewire.api.selector import LabelSelector
+from kubewire.client import AlreadyExists, Client, NotFound, Patch, Resource
+from kubewire.client.request_options import Propagation
 from rigs.cleanup import delete_all
 
 SET: Final = "s"
@@ -99,12 +95,14 @@ class HubFleet(PlacementView):
                 await delete_all(self.client, resource, namespace=namespace)
         for resource in _EVERYWHERE:
             await delete_all(self.client, resource, labels=f"{MARK}={self.prefix}")
-        while left := [each for each in self.all_decisions() if each.metadata.namespace in self._namespaces]:
+        while left := [
+            decision for decision in self.all_decisions() if decision.metadata.namespace in self._namespaces
+        ]:
             self.news.clear()
-            for each in left:  # a controller may have been writing meanwhile
+            for decision in left:  # a controller may have been writing meanwhile
                 with suppress(NotFound):
                     await self.client.delete(
-                        PLACEMENT_DECISIONS, each.metadata.name, namespace=each.metadata.namespace
+                        PLACEMENT_DECISIONS, decision.metadata.name, namespace=decision.metadata.namespace
                     )
             await self.news.wait()
 
@@ -234,7 +232,9 @@ class HubFleet(PlacementView):
         """Sets in the spec are named by their words."""
         namespace = namespace or self.namespace
         spec = spec or PlacementSpec()
-        spec = structs.replace(spec, clusterSets=tuple(self.name(each) for each in spec.clusterSets))
+        spec = structs.replace(
+            spec, clusterSets=tuple(self.name(cluster_set) for cluster_set in spec.clusterSets)
+        )
         built = builders.placement(name, namespace=namespace, spec=spec, annotations=annotations)
         return await self.create(PLACEMENTS, built, namespace=namespace)
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairway.api import crds
-from fairway.kube import Client, Connection, KubeError, load
 from fairway.testing.hub import hub_in_thread
+from kubewire.client import Client, Connection, KubeError, load
 from rigs.kubernetes import CONTROLLERS, Tools, background, controller_manager, real_hub
 from rigs.processes import POLL
 
@@ -35,7 +35,7 @@ def hub_of(
 ) -> Iterator[HubUnderTest]:
     """``kind`` is ``embedded`` or ``real``; ``tools`` is called for the latter. A bare one serves no kind of OCM."""
     if kind == "embedded":
-        with hub_in_thread(folder=folder, definitions=() if bare else None) as embedded:
+        with hub_in_thread(folder=folder, definitions=() if bare else crds()) as embedded:
             yield HubUnderTest(kind=kind, kubeconfig=embedded.kubeconfig)
         return
     with background(real_hub(tools(), folder=folder)) as real:

@@ -8,8 +8,6 @@ from msgspec import json
 
 from controllers.settling import caught_up
 from fairway.api.decision import PlacementDecision
-from fairway.api.event import Event
-from fairway.api.meta import Condition, find_condition
 from fairway.api.placement import (
     GROUP_INDEX_LABEL,
     GROUP_NAME_LABEL,
@@ -17,9 +15,12 @@ from fairway.api.placement import (
     Placement,
     PlacementStatus,
 )
-from fairway.kube import PLACEMENT_DECISIONS, PLACEMENTS, Batch, Client, Deleted, Informer, Updated
-from fairway.kube.events import EVENTS
-from fairway.placement.conditions import MISCONFIGURED, SATISFIED
+from fairway.api.resources import PLACEMENT_DECISIONS, PLACEMENTS
+from fairway.workloads.placement.conditions import MISCONFIGURED, SATISFIED
+from kubewire.api.event import Event
+from kubewire.api.meta import Condition, find_condition
+from kubewire.client import Batch, Client, Deleted, Informer
+from kubewire.client.events import EVENTS
 
 Versions = dict[tuple[str, str, str], str]
 """Resource versions by kind, namespace and name."""
@@ -42,9 +43,9 @@ class PlacementView:
     async def following(self) -> AsyncIterator[None]:
         self._decisions.subscribe(self._remember)
         async with self._placements, self._decisions, self._events:
-            for each in (self._placements, self._decisions, self._events):
-                await each.synced.wait()
-                each.subscribe(self._hear)
+            for informer in (self._placements, self._decisions, self._events):
+                await informer.synced.wait()
+                informer.subscribe(self._hear)
             yield
 
     def _hear(self, _batch: object) -> None:
@@ -52,7 +53,7 @@ class PlacementView:
 
     def _remember(self, batch: Batch[PlacementDecision]) -> None:
         for change in batch.changes:
-            new = change.new if isinstance(change, Updated) else change.object
+            new = change.object
             if new.metadata.namespace != self.namespace:
                 continue
             pages = dict(self.history[-1]) if self.history else {}
@@ -71,7 +72,7 @@ class PlacementView:
         return name.removeprefix(f"{self.prefix}-")
 
     def _short_names(self, decision: PlacementDecision) -> tuple[str, ...]:
-        return tuple(self.short(each.clusterName) for each in decision.status.decisions)
+        return tuple(self.short(selected.clusterName) for selected in decision.status.decisions)
 
     # Objects
 
@@ -80,13 +81,13 @@ class PlacementView:
 
     def status(self, name: str, *, namespace: str = "") -> PlacementStatus:
         """Empty if there is no such placement."""
-        found = self.placement(name, namespace=namespace)
-        return PlacementStatus() if found is None else found.status
+        placement = self.placement(name, namespace=namespace)
+        return PlacementStatus() if placement is None else placement.status
 
     def condition(self, name: str, kind: str = SATISFIED, *, namespace: str = "") -> tuple[str, str, str]:
         """Status, reason and message; all empty where it is not set."""
-        found = find_condition(self.status(name, namespace=namespace).conditions, kind) or Condition()
-        return (found.status, found.reason, found.message)
+        condition = find_condition(self.status(name, namespace=namespace).conditions, kind) or Condition()
+        return (condition.status, condition.reason, condition.message)
 
     def reason(self, name: str, *, namespace: str = "") -> str:
         """Why a placement is satisfied or not."""
@@ -102,24 +103,25 @@ class PlacementView:
 
     def decisions(self, name: str, *, namespace: str = "") -> list[PlacementDecision]:
         """By the number in their names."""
-        found = (
-            each
-            for (where, _), each in self._decisions.store.items()
-            if where == (namespace or self.namespace) and each.metadata.labels.get(PLACEMENT_LABEL) == name
+        decisions = (
+            decision
+            for (where, _), decision in self._decisions.store.items()
+            if where == (namespace or self.namespace)
+            and decision.metadata.labels.get(PLACEMENT_LABEL) == name
         )
-        return sorted(found, key=lambda each: (len(each.metadata.name), each.metadata.name))
+        return sorted(decisions, key=lambda decision: (len(decision.metadata.name), decision.metadata.name))
 
     def decision(self, name: str) -> PlacementDecision | None:
         return self._decisions.get(name, namespace=self.namespace)
 
     def events(self, reason: str = "", *, about: str = "p") -> list[Event]:
         """In the order they happened."""
-        found = (
-            each
-            for each in self._events.store.values()
-            if each.regarding.name == about and reason in ("", each.reason)
+        events = (
+            event
+            for event in self._events.store.values()
+            if event.regarding.name == about and reason in ("", event.reason)
         )
-        return sorted(found, key=lambda each: (each.eventTime or "", int(each.metadata.resourceVersion)))
+        return sorted(events, key=lambda event: (event.eventTime or "", int(event.metadata.resourceVersion)))
 
     def last_event(self, reason: str) -> Event:
         """The status; empty before the first write."""
@@ -129,37 +131,37 @@ class PlacementView:
 
     def chosen(self, name: str, *, namespace: str = "") -> list[str]:
         """In the order of the pages."""
-        found = self.decisions(name, namespace=namespace)
-        return [word for decision in found for word in self._short_names(decision)]
+        decisions = self.decisions(name, namespace=namespace)
+        return [word for decision in decisions for word in self._short_names(decision)]
 
     def pages(self, name: str) -> dict[str, tuple[str, ...]]:
-        return {each.metadata.name: self._short_names(each) for each in self.decisions(name)}
+        return {page.metadata.name: self._short_names(page) for page in self.decisions(name)}
 
     def groups(self, name: str) -> list[tuple[str, str, tuple[str, ...]]]:
         """Index, name and clusters of each page, by its labels."""
         return [
             (
-                each.metadata.labels.get(GROUP_INDEX_LABEL, "?"),
-                each.metadata.labels.get(GROUP_NAME_LABEL, "?"),
-                self._short_names(each),
+                page.metadata.labels.get(GROUP_INDEX_LABEL, "?"),
+                page.metadata.labels.get(GROUP_NAME_LABEL, "?"),
+                self._short_names(page),
             )
-            for each in self.decisions(name)
+            for page in self.decisions(name)
         ]
 
     def scores(self, name: str) -> dict[str, int | None]:
         """As they are recorded."""
         return {
-            self.short(each.clusterName): each.score
+            self.short(selected.clusterName): selected.score
             for decision in self.decisions(name)
-            for each in decision.status.decisions
+            for selected in decision.status.decisions
         }
 
     def versions_of(self, things: Iterable[Placement | PlacementDecision]) -> Versions:
         """Of what is in a namespace of ours."""
         return {
-            (each.kind, each.metadata.namespace, each.metadata.name): each.metadata.resourceVersion
-            for each in things
-            if self._ours(each)
+            (thing.kind, thing.metadata.namespace, thing.metadata.name): thing.metadata.resourceVersion
+            for thing in things
+            if self._ours(thing)
         }
 
     async def catch_up(self) -> None:
@@ -168,21 +170,21 @@ class PlacementView:
             await caught_up(self._client, informer)
 
     def describe(self) -> str:
-        placements = (each for each in self._placements.store.values() if self._ours(each))
-        decisions = (each for each in self._decisions.store.values() if self._ours(each))
+        placements = (placement for placement in self._placements.store.values() if self._ours(placement))
+        decisions = (decision for decision in self._decisions.store.values() if self._ours(decision))
         return "\n".join(
             [
                 *(
-                    f"placement {each.metadata.name}: {json.encode(each.status).decode()}"
-                    for each in placements
+                    f"placement {placement.metadata.name}: {json.encode(placement.status).decode()}"
+                    for placement in placements
                 ),
                 *(
-                    f"decision {each.metadata.name} {each.metadata.labels}: {' '.join(self._short_names(each))}"
-                    for each in decisions
+                    f"decision {page.metadata.name} {page.metadata.labels}: {' '.join(self._short_names(page))}"
+                    for page in decisions
                 ),
                 *(
-                    f"event {each.type} {each.reason} about {each.regarding.name}: {each.note}"
-                    for each in self._events.store.values()
+                    f"event {event.type} {event.reason} about {event.regarding.name}: {event.note}"
+                    for event in self._events.store.values()
                 ),
             ]
         )

@@ -11,16 +11,17 @@ import pytest
 
 from controllers.hubs import HubUnderTest
 from controllers.settling import DEADLINE, settle
-from fairway.controllers.informer_factory import InformerFactory
-from fairway.controllers.leadership import ALONE
-from fairway.controllers.reconciler import Reconciler
-from fairway.kube import MANAGED_CLUSTER_SETS, MANAGED_CLUSTERS, Client, Connection, Forbidden, Resource
-from fairway.kube.rbac import Rule
-from fairway.kube.resource import T
+from fairway.api.resources import MANAGED_CLUSTER_SETS, MANAGED_CLUSTERS
+from fairway.controllers.runtime.informer_factory import InformerFactory
+from fairway.controllers.runtime.leadership import ALONE
+from fairway.controllers.runtime.reconciler import Reconciler
+from kubewire.api.resource import T
+from kubewire.client import Client, Connection, Forbidden, NotFound, Resource
+from kubewire.client.rbac import Rule
 from rights import grant
 from rigs.cleanup import delete_all
 from rigs.processes import POLL
-from rigs.waiting import fresh
+from rigs.waiting import edit, fresh
 
 R = TypeVar("R")
 
@@ -37,6 +38,12 @@ async def cleared_client(client: Client) -> AsyncIterator[Client]:
 
 async def clear(client: Client) -> None:
     labels = ",".join(f"{key}={value}" for key, value in MARK.items())
+    for cluster in (await client.list(MANAGED_CLUSTERS, labels=labels)).items:
+        if cluster.metadata.finalizers:  # no controller may run that would remove them
+            with suppress(NotFound):
+                await edit(
+                    client, MANAGED_CLUSTERS, cluster.metadata.name, {"metadata": {"finalizers": None}}
+                )
     resources: tuple[Resource[Any], ...] = (MANAGED_CLUSTERS, MANAGED_CLUSTER_SETS)
     for resource in resources:
         await delete_all(client, resource, labels=labels)
@@ -46,7 +53,7 @@ async def clear(client: Client) -> None:
 class RunningController:
     """A controller at work on a hub, and its informers."""
 
-    controller: Reconciler
+    controller: Reconciler[Any]
     informers: InformerFactory
 
     async def observed(self, resource: Resource[T], written: T, *, fields: str = "") -> None:
@@ -76,7 +83,7 @@ class RunningController:
 
 @asynccontextmanager
 async def at_work(
-    hub: HubUnderTest, make: Callable[[Client], Reconciler], *, rules: Iterable[Rule]
+    hub: HubUnderTest, make: Callable[[Client], Reconciler[Any]], *, rules: Iterable[Rule]
 ) -> AsyncIterator[RunningController]:
     """Run one controller with exactly these rights. It stops between two keys, because the TLS shutdown of an
     interrupted request would outlive the test's event loop."""

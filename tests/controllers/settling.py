@@ -9,10 +9,10 @@ from contextlib import aclosing
 from typing import Any, Final
 
 from controllers.figures import writes
-from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.manager import Manager
-from fairway.kube import Client, Informer, Resource
-from fairway.kube.resource import T
+from fairway.controllers.runtime.informer_factory import InformerFactory
+from kubewire.api.resource import T
+from kubewire.client import Client, Informer, Resource
 
 DEADLINE: Final = 120.0
 """Seconds after which a waiting test fails."""
@@ -21,7 +21,7 @@ DEADLINE: Final = 120.0
 async def observed(manager: Manager, resource: Resource[T], written: T) -> None:
     """Wait until the controllers have observed a write, if they watch its kind."""
     for informer in _looking(manager, resource):
-        await _until(informer, lambda each: _has(each, [written]))
+        await _until(informer, lambda store: _has(store, [written]))
 
 
 async def deletion_observed(manager: Manager, resource: Resource[T], deleted: T) -> None:
@@ -43,7 +43,7 @@ async def settled(client: Client, manager: Manager) -> None:
     """
 
     def doing() -> object:
-        return writes(manager), any(each.queue.busy for each in manager.controllers.values())
+        return writes(manager), any(controller.busy for controller in manager.controllers.values())
 
     await settle(client, manager.informers, quiet=manager.quiet, doing=doing)
 
@@ -60,7 +60,7 @@ async def settle(
         while True:
             await quiet()
             before = doing()
-            known = await asyncio.gather(*(caught_up(client, each) for each in informers.all))
+            known = await asyncio.gather(*(caught_up(client, informer) for informer in informers.all))
             # Events that arrived meanwhile may be processed already, and have caused writes in turn.
             if all(known) and doing() == before:
                 return
@@ -69,7 +69,7 @@ async def settle(
 async def caught_up(client: Client, informer: Informer[Any]) -> bool:
     """Wait until an informer has the hub's current objects; return whether it had them already."""
     listed = await client.list(informer.resource, fields=informer.fields)
-    there = {(each.metadata.namespace, each.metadata.name) for each in listed.items}
+    there = {(item.metadata.namespace, item.metadata.name) for item in listed.items}
 
     def observed(informer: Informer[Any]) -> bool:
         old = informer.store.keys() - there - informer.unreadable.keys()
@@ -91,16 +91,20 @@ def _has(informer: Informer[Any], objects: Sequence[Any]) -> bool:
     """
     if int(informer.resource_version) >= max(map(_version, objects), default=0):
         return True
-    stored = [informer.store.get((each.metadata.namespace, each.metadata.name)) for each in objects]
+    stored = [informer.store.get((obj.metadata.namespace, obj.metadata.name)) for obj in objects]
     return all(
-        there is not None and _version(there) >= _version(each)
-        for each, there in zip(objects, stored, strict=True)
+        there is not None and _version(there) >= _version(obj)
+        for obj, there in zip(objects, stored, strict=True)
     )
 
 
 def _looking(manager: Manager, resource: Resource[T]) -> list[Informer[Any]]:
     """The informers of a resource, without those with a field selector, which miss some writes."""
-    return [each for each in manager.informers.all if each.resource == resource and not each.fields]
+    return [
+        informer
+        for informer in manager.informers.all
+        if informer.resource == resource and not informer.fields
+    ]
 
 
 async def _until(informer: Informer[Any], true: Callable[[Informer[Any]], bool]) -> None:

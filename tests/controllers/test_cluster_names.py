@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairway.api import naming
 from fairway.controllers.acceptance.grants import COMMON, bindings, role
 from fairway.controllers.cluster_names import (
     FAIRWAY_OWN,
@@ -17,6 +16,7 @@ from fairway.controllers.cluster_names import (
     refusal,
 )
 from fairway.testing.builders import cluster
+from kubewire.api import naming
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_objects_of_clusters_have_distinct_names(one: str, other: str) -> None:
 
     def objects(name: str) -> set[tuple[str, str, str]]:
         made = (role(cluster(name)), *bindings(cluster(name)))
-        metas = [(each.resource.kind, each.wanted.metadata) for each in made]
+        metas = [(grant.resource.kind, grant.wanted.metadata) for grant in made]
         return {(kind, meta.namespace, meta.name) for kind, meta in metas}
 
     assert objects(one).isdisjoint(objects(other))

@@ -6,10 +6,10 @@ from typing import Any, cast
 
 import pytest
 
-from fairway.controllers.manager import NOT_LISTED, OUT_OF_SIGHT, STALE_SECONDS, Manager
+from fairway.controllers.manager import NOT_LISTED, NOT_WATCHED, STALE_SECONDS, Manager
 from fairway.controllers.settings import Settings
-from fairway.kube import SYSTEM_CLOCK, Client
 from fairway.observe.meters import Meters
+from kubewire.client import SYSTEM_CLOCK, Client
 
 PLACEMENTS = "placements.cluster.open-cluster-management.io"
 LEASES = "leases.coordination.k8s.io"
@@ -41,6 +41,4 @@ def test_readiness_names_unlisted_kinds() -> None:
 
 
 def test_readiness_names_only_the_forbidden_kind() -> None:
-    assert unready_reasons({PLACEMENTS: 0.0, LEASES: 90.0}) == [
-        OUT_OF_SIGHT.format(kind=LEASES, seconds=90.0)
-    ]
+    assert unready_reasons({PLACEMENTS: 0.0, LEASES: 90.0}) == [NOT_WATCHED.format(kind=LEASES, seconds=90.0)]

@@ -8,13 +8,13 @@ from typing import ClassVar, cast
 
 import pytest
 
-from fairway.controllers.informer_factory import InformerFactory
-from fairway.controllers.leadership import ALONE, Leadership
-from fairway.controllers.reconciler import Key, Reconciler
-from fairway.kube import AlreadyExists, Client, Conflict, Forbidden, KubeError, NotFound, TransportError
-from fairway.kube.errors import StatusCause, StatusDetails
-from fairway.kube.log_throttle import RACES
+from fairway.controllers.runtime.informer_factory import InformerFactory
+from fairway.controllers.runtime.leadership import ALONE
+from fairway.controllers.runtime.reconciler import Key, Reconciler
 from fairway.observe.meters import Meters
+from kubewire.client import AlreadyExists, Client, Conflict, Forbidden, KubeError, NotFound, TransportError
+from kubewire.client.errors import StatusCause, StatusDetails
+from kubewire.client.log_throttle import RACES
 
 pytestmark = pytest.mark.looptime
 
@@ -23,7 +23,7 @@ AWAY_SECONDS = 5.0
 SOON_SECONDS = 60.0
 
 
-class Insistent(Reconciler):
+class Insistent(Reconciler[Key]):
     """Its hub is unreachable at first."""
 
     name: ClassVar[str] = "insistent"
@@ -38,7 +38,7 @@ class Insistent(Reconciler):
     def keys(self) -> Iterable[Key]:
         return tuple(self.left)
 
-    async def reconcile(self, key: Key, _leadership: Leadership) -> None:
+    async def reconcile(self, key: Key) -> None:
         if asyncio.get_running_loop().time() < AWAY_SECONDS:
             self.refused += 1
             raise TransportError("no hub there")
@@ -53,7 +53,7 @@ class Racing(Insistent):
         self.left = {("ns1", "p")}
         self.error = error
 
-    async def reconcile(self, key: Key, _leadership: Leadership) -> None:
+    async def reconcile(self, key: Key) -> None:
         self.refused += 1
         raise self.error
 
@@ -86,7 +86,7 @@ async def test_only_persistent_conflicts_are_warnings(
         work.cancel()
         with suppress(asyncio.CancelledError):
             await work
-    levels = [each.levelno for each in caplog.records if each.name.endswith("reconciler")]
+    levels = [record.levelno for record in caplog.records if record.name.endswith("reconciler")]
     assert levels[:quiet] == [logging.DEBUG] * quiet
     assert set(levels[quiet:]) == {logging.WARNING}
 

@@ -1,7 +1,7 @@
 """SchedulingLoop: a scheduler on the event loop, in virtual time."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -11,17 +11,18 @@ import pytest
 from clocks import LoopClock
 from engine.test_scheduler import Relief, host_key, workload
 from engine.toys import Refuse, fleet_of
-from fairway.controllers.leadership import ALONE, Leadership
-from fairway.controllers.scheduling_loop import SchedulingLoop
-from fairway.engine.commit.instructions import Nominate, Returned
+from fairway.controllers.runtime.leadership import ALONE, Leadership, leading
+from fairway.controllers.runtime.scheduling_loop import CycleLoop, FencedPlugin, SchedulingLoop
+from fairway.engine.commit.instructions import Fetch, ForCaller, Nominate, Returned, RunBind
 from fairway.engine.dependencies import Event
 from fairway.engine.points import CommitContext
 from fairway.engine.profile import assemble
 from fairway.engine.scheduler import Scheduler
 from fairway.engine.status import OK, Code, Status
 from fairway.engine.workload import HostKey, WorkloadKey
-from fairway.kube.errors import KubeError
-from fairway.kube.fence import Lost, Unconfirmed
+from fairway.hosts.instant import Micros
+from kubewire.client.errors import KubeError
+from kubewire.client.fence import Lost, Unconfirmed
 
 pytestmark = pytest.mark.looptime
 
@@ -68,6 +69,7 @@ async def running(
     relief: Relief | None = None,
     leadership: Leadership = ALONE,
     read_back: ReadBack | None = None,
+    allowed: Sequence[WorkloadKey] = (),
     on_nominated: Callable[[Nominate], None] = lambda _: None,
     on_returned: Callable[[Returned], None] = lambda _: None,
 ) -> AsyncIterator[SchedulingLoop]:
@@ -82,11 +84,15 @@ async def running(
         scheduler,
         snapshot=fleet.snapshot,
         read_back=read_back or hub.read,
+        settle=lambda now: [
+            instruction for key in allowed for instruction in scheduler.allow(key, "Approval", now=now)
+        ],
         on_nominated=on_nominated,
         on_returned=on_returned,
         clock=LoopClock(),
     )
-    task = asyncio.create_task(loop.run(leadership))
+    with leading(leadership):
+        task = asyncio.create_task(loop.run())
     yield loop
     task.cancel()
     await asyncio.wait([task])
@@ -144,25 +150,34 @@ async def test_bind_that_failed_is_retried_after_read_back() -> None:
 
 async def test_waiting_workload_is_bound_when_it_is_allowed() -> None:
     hub = Hub()
-    async with running(hub, Approval()) as loop:
+    allowed: list[WorkloadKey] = []
+    async with running(hub, Approval(), allowed=allowed) as loop:
         loop.put(workload("w"))
         await asyncio.sleep(59)
         assert not hub.bound
-        loop.allow(WorkloadKey("ns", "w", "uid-w"), "Approval")
+        allowed.append(WorkloadKey("ns", "w", "uid-w"))
+        loop.on_event(Event(label="w is allowed", excluded=allowed[0]))
         await loop.quiet()
         assert len(hub.bound) == 1
 
 
 async def test_waiting_workload_is_given_back_when_its_wait_times_out() -> None:
     hub = Hub()
+    allowed: list[WorkloadKey] = []
     returned: list[tuple[str, tuple[str, ...]]] = []
     async with running(
-        hub, Approval(), on_returned=lambda each: returned.append((each.key.name, each.reasons))
+        hub,
+        Approval(),
+        allowed=allowed,
+        on_returned=lambda workload_returned: returned.append(
+            (workload_returned.key.name, workload_returned.reasons)
+        ),
     ) as loop:
         loop.put(workload("w"))
         await asyncio.sleep(61)
         assert returned == [("w", ("Approval: timed out after waiting 60 seconds",))]
-        loop.allow(WorkloadKey("ns", "w", "uid-w"), "Approval")
+        allowed.append(WorkloadKey("ns", "w", "uid-w"))
+        loop.on_event(Event(label="w is allowed", excluded=allowed[0]))
         await loop.quiet()
         assert not hub.bound
 
@@ -190,8 +205,8 @@ async def test_loop_ends_when_the_term_is_lost() -> None:
     fleet = fleet_of("a")
     loop = SchedulingLoop(scheduler, snapshot=fleet.snapshot, read_back=hub.read, clock=LoopClock())
     loop.put(workload("w"))
-    with pytest.raises(Lost, match="another leads"):
-        await loop.run(Term(Lost("another leads")))
+    with leading(Term(Lost("another leads"))), pytest.raises(Lost, match="another leads"):
+        await loop.run()
     assert not hub.attempts
 
 
@@ -213,9 +228,10 @@ async def test_steps_of_different_profiles_are_told_apart_although_their_tokens_
 
     hub, fleet = Slow(), fleet_of("a")
     profiles = [assemble(name=name, pre_binds=(hub,), binds=(hub,)) for name in ("one", "two")]
-    scheduler = Scheduler(profiles=profiles, profile_name=lambda each: str(each.spec), host_key=host_key)
+    scheduler = Scheduler(profiles=profiles, profile_name=lambda made: str(made.spec), host_key=host_key)
     loop = SchedulingLoop(scheduler, snapshot=fleet.snapshot, read_back=hub.read, clock=LoopClock())
-    task = asyncio.create_task(loop.run(ALONE))
+    with leading(ALONE):
+        task = asyncio.create_task(loop.run())
     loop.put(workload("first", profile="one"))
     loop.put(workload("second", profile="two"))
     await asyncio.sleep(1)
@@ -224,16 +240,6 @@ async def test_steps_of_different_profiles_are_told_apart_although_their_tokens_
     assert [key.name for key in hub.bound] == ["second"]
     task.cancel()
     await asyncio.wait([task])
-
-
-async def test_workload_of_an_earlier_leader_is_bound_once_its_lost_request_cannot_take_effect() -> None:
-    hub = Hub()
-    async with running(hub) as loop:
-        loop.adopt(workload("w"), (HostKey("a", ""),))
-        await asyncio.sleep(59)
-        assert (hub.attempts, hub.reads) == (0, 1)
-        await asyncio.sleep(5)
-        assert (hub.attempts, hub.reads, len(hub.bound)) == (1, 2, 1)
 
 
 async def test_read_back_that_raises_is_retried_and_ends_no_loop() -> None:
@@ -255,9 +261,130 @@ async def test_read_back_that_raises_is_retried_and_ends_no_loop() -> None:
 
 
 async def test_nomination_is_handed_to_the_caller() -> None:
-    found: list[Nominate] = []
+    nominated: list[Nominate] = []
     relief = Relief("evict ns/x")
-    async with running(Hub(), refuse=Refuse(["a", "b"]), relief=relief, on_nominated=found.append) as loop:
+    async with running(
+        Hub(), refuse=Refuse(["a", "b"]), relief=relief, on_nominated=nominated.append
+    ) as loop:
         loop.put(workload("w"))
         await loop.quiet()
-    assert [(each.key.name, each.hosts[0].name, each.plan) for each in found] == [("w", "b", "evict ns/x")]
+    assert [(nomination.key.name, nomination.hosts[0].name, nomination.plan) for nomination in nominated] == [
+        ("w", "b", "evict ns/x")
+    ]
+
+
+@dataclass
+class Steps:
+    """A scheduler without workloads. ``due`` are the instructions of its next cycles."""
+
+    due: list[list[ForCaller]] = field(default_factory=list)
+    following: dict[int, list[ForCaller]] = field(default_factory=dict)
+    """What comes after the step of a token."""
+    ended: list[int] = field(default_factory=list)
+
+    def advance(self, *, now: Micros) -> list[ForCaller]:
+        return []
+
+    def next_deadline(self) -> Micros | None:
+        return None
+
+    def schedule_one(self, _snapshot: None, /, *, now: Micros) -> tuple[None, list[ForCaller]] | None:
+        return (None, self.due.pop(0)) if self.due else None
+
+    def finished(self, _key: WorkloadKey, token: int, _result: object, *, now: Micros) -> list[ForCaller]:
+        self.ended.append(token)
+        return self.following.get(token, [])
+
+    def failed(self, key: WorkloadKey, token: int, error: Exception, *, now: Micros) -> list[ForCaller]:
+        return self.finished(key, token, error, now=now)
+
+    def read_back(self, key: WorkloadKey, token: int, _shown: None, /, *, now: Micros) -> list[ForCaller]:
+        return self.finished(key, token, None, now=now)
+
+
+@dataclass
+class Gate(FencedPlugin):
+    """Waits until it is opened."""
+
+    long: bool = False
+    name: str = "Gate"
+    running: int = 0
+    opened: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def is_long(self, _context: CommitContext, /) -> bool:
+        return self.long
+
+    async def bind(self, _context: CommitContext, /) -> Status:
+        self.running += 1
+        await self.opened.wait()
+        self.running -= 1
+        return OK
+
+    def run(self, token: int) -> RunBind:
+        context = CommitContext(workload=workload(f"w{token}"), hosts=(), started=0)
+        return RunBind(context.workload.key, token, self, context)
+
+
+async def nothing(_key: WorkloadKey) -> None: ...
+
+
+@asynccontextmanager
+async def carrying_out(loop: CycleLoop[Steps]) -> AsyncIterator[None]:
+    with leading(ALONE):
+        task = asyncio.create_task(loop.run())
+    yield
+    task.cancel()
+    await asyncio.wait([task])
+
+
+async def test_long_calls_leave_the_slots_to_others() -> None:
+    steps, short, long = Steps(), Gate(), Gate(long=True)
+    loop = CycleLoop(steps, read_back=nothing, clock=LoopClock(), at_once=2, commits_first=True)
+    steps.due = [[(long if token < 3 else short).run(token)] for token in range(7)]
+    async with carrying_out(loop):
+        await asyncio.sleep(1)
+        assert (long.running, short.running) == (3, 2)
+        short.opened.set()
+        await asyncio.sleep(1)
+        assert (long.running, steps.ended) == (3, [3, 4, 5, 6])
+
+
+async def test_no_cycle_starts_while_the_most_tasks_run() -> None:
+    steps, gate = Steps(), Gate(long=True)
+    loop = CycleLoop(steps, read_back=nothing, clock=LoopClock(), most_tasks=3)
+    steps.due = [[gate.run(token)] for token in range(5)]
+    async with carrying_out(loop):
+        await asyncio.sleep(1)
+        assert gate.running == 3
+        gate.opened.set()
+        await asyncio.sleep(1)
+        assert sorted(steps.ended) == [0, 1, 2, 3, 4]
+
+
+async def test_step_that_becomes_long_gives_its_slot_to_the_next_workload() -> None:
+    steps, first, second = Steps(), Gate(), Gate(long=True)
+    loop = CycleLoop(steps, read_back=nothing, clock=LoopClock(), at_once=1, commits_first=True)
+    steps.due = [[first.run(1)], [first.run(2)]]
+    steps.following = {1: [second.run(3)], 2: [second.run(4)]}
+    first.opened.set()
+    async with carrying_out(loop):
+        await asyncio.sleep(1)
+        assert (second.running, steps.ended) == (2, [1, 2])
+        await asyncio.wait_for(loop.quiet(), timeout=1)
+
+
+async def test_fetched_answer_continues_a_cycle() -> None:
+    steps, gate = Steps(), Gate()
+    gate.opened.set()
+
+    async def answer() -> list[ForCaller]:
+        await asyncio.sleep(5)
+        return [gate.run(2)]
+
+    loop = CycleLoop(steps, read_back=nothing, clock=LoopClock())
+    steps.due = [[Fetch(workload("w").key, 1, answer)]]
+    async with carrying_out(loop):
+        await asyncio.sleep(4)
+        assert not steps.ended
+        await asyncio.sleep(2)
+        assert steps.ended == [2]

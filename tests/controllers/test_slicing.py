@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from clocks import ManualClock
-from fairway.controllers.slicing import SLICE_SECONDS, in_slices
-from fairway.fleet.steps import STRIDE, Steps, finish, strides
+from fairway.controllers.runtime.slicing import SLICE_SECONDS, in_slices
+from fairway.hosts.steps import STRIDE, Steps, finish, strides
 
 
 def counting(count: int, clock: ManualClock) -> Steps[int]:
@@ -46,6 +46,6 @@ def test_steps_done_at_once_return_the_same() -> None:
 
 
 def test_strides_have_all_items_in_order() -> None:
-    found = list(strides(range(2 * STRIDE + 1)))
-    assert [len(each) for each in found] == [STRIDE, STRIDE, 1]
-    assert [item for each in found for item in each] == list(range(2 * STRIDE + 1))
+    slices = list(strides(range(2 * STRIDE + 1)))
+    assert [len(part) for part in slices] == [STRIDE, STRIDE, 1]
+    assert [item for part in slices for item in part] == list(range(2 * STRIDE + 1))

@@ -10,11 +10,12 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from controllers.hub_fleet import HubFleet
-from fairway.controllers.informer_factory import InformerFactory
-from fairway.controllers.leadership import ALONE
+from fairway.api.resources import PLACEMENTS
 from fairway.controllers.placement import PlacementController
-from fairway.kube import PLACEMENTS, SYSTEM_CLOCK, Client
+from fairway.controllers.runtime.informer_factory import InformerFactory
+from fairway.controllers.runtime.leadership import ALONE
 from fairway.observe.meters import Meters
+from kubewire.client import SYSTEM_CLOCK, Client
 
 pytestmark = pytest.mark.embedded
 
@@ -37,13 +38,13 @@ class Leaping:
 def reacted(meters: Meters) -> float:
     """Seconds of all reactions together."""
     text = meters.expose().decode()
-    (found,) = (
+    (seconds,) = (
         sample.value
         for family in text_string_to_metric_families(text)
         for sample in family.samples
         if sample.name == "fairway_reaction_seconds_sum"
     )
-    return found
+    return seconds
 
 
 async def test_standby_time_does_not_count_as_reaction_time(client: Client, fleet: HubFleet) -> None:
@@ -59,7 +60,7 @@ async def test_standby_time_does_not_count_as_reaction_time(client: Client, flee
         clock.leapt = HOUR
         work = asyncio.create_task(controller.run(ALONE))
         await controller.quiet()
-        assert [*controller.state.own((namespace, "p"))], "it leads"
+        assert [*controller.state.decisions_of((namespace, "p"))], "it leads"
         assert reacted(meters) < HOUR
         work.cancel()
         with suppress(asyncio.CancelledError):

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from fairway.api.event import CoreEvent, Event
-from fairway.controllers.write_limiter import LONG_BURST, MOST_AHEAD, EventLane, Lane, WriteLimiter
+from fairway.controllers.runtime.write_limiter import LONG_BURST, MOST_AHEAD, EventLane, Lane, WriteLimiter
+from kubewire.api.event import CoreEvent, Event
 
 
 class Writes:

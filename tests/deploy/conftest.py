@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from fairway.api import RESOURCES, crds
-from fairway.kube import Client, Connection, NotFound, TooManyRequests
-from fairway.kube.kubeconfig import load
 from fairway.testing.hub import hub_in_thread
+from kubewire.client import Client, Connection, NotFound, TooManyRequests
+from kubewire.client.kubeconfig import load
 from rigs.kubernetes import CONTROLLERS, background, real_hub
 from rigs.processes import POLL
 

@@ -17,9 +17,9 @@ def sections(document: str) -> dict[str, list[str]]:
     """Return blocks of commands by heading; "" for those before the first."""
     text = (ROOT / document).read_text(encoding="utf-8")
     starts = [*HEADING.finditer(text)]
-    ends = [*(each.start() for each in starts), len(text)]
+    ends = [*(start.start() for start in starts), len(text)]
     parts = {"": text[: ends[0]]} | {
-        each[1]: text[each.end() : end] for each, end in zip(starts, ends[1:], strict=True)
+        start[1]: text[start.end() : end] for start, end in zip(starts, ends[1:], strict=True)
     }
     return {title: BLOCK.findall(part) for title, part in parts.items()}
 

@@ -19,7 +19,7 @@ import aiohttp
 import msgspec
 from aiohttp import web
 
-from fairway.kube import Client, Connection, KubeError, NotFound, Patch
+from kubewire.client import Client, Connection, KubeError, NotFound, Patch
 from rigs.certificates import Authority
 from rigs.kubernetes import write_kubeconfig
 from rigs.processes import LOOPBACK, POLL, Port, Process
@@ -78,13 +78,13 @@ class Kubelet:
 
     async def _assigned(self) -> list[Pod]:
         response = await self.client.request("GET", "/api/v1/pods")
-        found: list[Pod] = msgspec.json.decode(response.body)["items"]
-        for pod in found:
+        pods: list[Pod] = msgspec.json.decode(response.body)["items"]
+        for pod in pods:
             if "nodeName" not in pod["spec"]:
                 target = {"apiVersion": "v1", "kind": "Node", "name": NODE}
                 body = {"metadata": {"name": pod["metadata"]["name"]}, "target": target}
                 await self.client.request("POST", f"{_path(pod)}/binding", body=body)
-        return [pod for pod in found if "nodeName" in pod["spec"]]
+        return [pod for pod in pods if "nodeName" in pod["spec"]]
 
     async def _look(self, pod: Pod, session: aiohttp.ClientSession) -> None:
         name = pod["metadata"]["name"]
@@ -115,10 +115,10 @@ class Kubelet:
             user=name,
             token=msgspec.json.decode(answer.body)["status"]["token"],
         )
-        ports = {each["name"]: Port() for each in container["ports"]}
+        ports = {port["name"]: Port() for port in container["ports"]}
         command = [*container["command"], *container["args"]]
-        command += [f"{PORTS[each]}={LOOPBACK}:{port}" for each, port in ports.items()]
-        environment = {each["name"]: _value(each, pod) for each in container["env"]}
+        command += [f"{PORTS[port_name]}={LOOPBACK}:{port}" for port_name, port in ports.items()]
+        environment = {variable["name"]: _value(variable, pod) for variable in container["env"]}
         process = Process(
             [Path(sys.executable).parent / command[0], *command[1:]],
             log=self.folder / f"{name}.log",
@@ -205,10 +205,10 @@ def _path(pod: Pod) -> str:
 def _value(variable: Mapping[str, Any], pod: Pod) -> str:
     if "value" in variable:
         return str(variable["value"])
-    found: Any = pod
+    value: Any = pod
     for part in variable["valueFrom"]["fieldRef"]["fieldPath"].split("."):
-        found = found[part]
-    return str(found)
+        value = value[part]
+    return str(value)
 
 
 async def _answers(session: aiohttp.ClientSession, running: Running, probe: Mapping[str, Any]) -> bool:

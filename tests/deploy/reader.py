@@ -13,10 +13,10 @@ import aiohttp
 from deploy import stand_in
 from deploy.documents import Shell
 from deploy.kubelet import Kubelet, kubelet
-from fairway.kube import Client, Connection
-from fairway.kube.kubeconfig import load
-from fairway.whatif.simulation import agents, creation
+from fairway.simulation import agents, creation
 from kube.definitions import known
+from kubewire.client import Client, Connection
+from kubewire.client.kubeconfig import load
 from rigs.kubernetes import CONTROLLERS, KUBECTL, Tools, real_hub
 from rigs.processes import POLL
 
@@ -51,7 +51,7 @@ class Reader:
     async def shows(self, commands: str, *patterns: str, first: str = "") -> str:
         """Repeat the commands until the output matches the patterns, because events follow their cause."""
         printed = first or await self.shell.run(commands)
-        while not all(re.search(each, printed, re.MULTILINE) for each in patterns):
+        while not all(re.search(pattern, printed, re.MULTILINE) for pattern in patterns):
             printed = await self.shell.run(commands)
         return printed
 

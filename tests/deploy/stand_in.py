@@ -15,7 +15,7 @@ from deploy.kubelet import Kubelet, Pod
 from fairway.controllers.manager import running
 from fairway.controllers.placement.ocm_detection import LEASE, NAMESPACE
 from fairway.controllers.settings import PLACEMENT, Settings
-from fairway.kube import Client, Connection, Elector, HubLease, Timing
+from kubewire.client import Client, Connection, Elector, HubLease, Timing
 from rigs.processes import LOOPBACK, POLL, Port, Process
 
 PROGRAM = "FAIRWAY_OCM_PLACEMENT"

@@ -1,6 +1,8 @@
 """The container file and its locks, without building it."""
 
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -16,7 +18,7 @@ def pins(lock: Path) -> dict[tuple[str, str], tuple[str, frozenset[str]]]:
     """Return hashes and markers by package and version."""
     text = lock.read_text(encoding="utf-8")
     starts = [*PIN.finditer(text)]
-    ends = [each.start() for each in starts[1:]] + [len(text)]
+    ends = [start.start() for start in starts[1:]] + [len(text)]
     return {
         (match[1], match[2]): (match[3] or "", frozenset(re.findall(r"sha256:\w+", text[match.end() : end])))
         for match, end in zip(starts, ends, strict=True)
@@ -34,9 +36,12 @@ def test_container_uses_the_tested_versions(name: str) -> None:
 
 def test_locks_contain_the_required_packages() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    asked = {re.split(r"[<>=]", each)[0] for each in project["project"]["dependencies"]}
+    command = [sys.executable, "tools/runtime_requirements.py"]
+    printed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    asked = {re.split(r"[<>=]", requirement)[0] for requirement in printed.splitlines() if requirement}
+    assert {"numpy", "aiohttp", "google-re2"} <= asked
     assert asked <= {name for name, _ in pins(DEPLOY / "requirements.lock")}
-    backend = {re.split(r"[<>=]", each)[0] for each in project["build-system"]["requires"]}
+    backend = {re.split(r"[<>=]", requirement)[0] for requirement in project["build-system"]["requires"]}
     assert backend <= {name for name, _ in pins(DEPLOY / "build.lock")}
 
 
@@ -50,7 +55,7 @@ def test_container_base_images_have_no_registry() -> None:
 def test_container_runs_as_an_unprivileged_user() -> None:
     last = FILE.rpartition("\nFROM ")[2]
     (user,) = re.findall(r"^USER (\d+):(\d+)$", last, re.MULTILINE)
-    assert all(int(each) > 0 for each in user)
+    assert all(int(part) > 0 for part in user)
     assert f"runAsUser: {user[0]}\n" in (DEPLOY / "workload/deployment.yaml").read_text(encoding="utf-8")
 
 
@@ -61,4 +66,4 @@ def test_dockerignore_keeps_the_copied_files() -> None:
         word for line in re.findall(r"^COPY (?!--from)(.*) \S+$", FILE, re.MULTILINE) for word in line.split()
     }
     assert copied == let_in
-    assert all((ROOT / each).exists() for each in copied)
+    assert all((ROOT / path).exists() for path in copied)

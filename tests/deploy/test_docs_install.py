@@ -13,14 +13,14 @@ from fairway.controllers import settings
 from fairway.controllers.manager import OCM_SECONDS
 from fairway.controllers.placement.ocm_detection import NAMESPACE
 from fairway.controllers.placement.shadow import SETTLE_SECONDS
-from fairway.kube import Client, Forbidden, Invalid
+from kubewire.client import Client, Forbidden, Invalid
 from rigs.kubernetes import Tools
 from rigs.processes import POLL, Port
 
 PAGE = sections("docs/how-to/install.md")
 NOT_RUN = {"docker build -f deploy/Containerfile -t fairway:0.1.0 .\n"}
 """Needs a container runtime and a base image; tests/deploy/test_container.py checks the file without them."""
-OWN, UPGRADE, UNINSTALL = "A hub without OCM", "Upgrade", "Uninstall"
+OWN, MORE, UPGRADE, UNINSTALL = "A hub without OCM", "More controllers", "Upgrade", "Uninstall"
 BESIDE, INSTEAD, BACK = (
     "A hub that runs OCM: first beside its placement controller",
     "A hub that runs OCM: then instead",
@@ -30,7 +30,7 @@ EVERYTHING = "crds,clusterroles,clusterrolebindings,namespaces"
 
 
 def test_install_page_commands_are_all_executed() -> None:
-    followed = {"", OWN, UPGRADE, UNINSTALL, BESIDE, INSTEAD, BACK}
+    followed = {"", OWN, MORE, UPGRADE, UNINSTALL, BESIDE, INSTEAD, BACK}
     assert {title for title, blocks in PAGE.items() if blocks} == followed
     assert NOT_RUN.issubset(PAGE[""])
 
@@ -65,20 +65,28 @@ async def test_install_page_commands_for_a_standalone_hub(kube_tools: Tools, tmp
             )
         assert "most-free-cpu-decision-1" in printed
         assert "default/most-free-cpu: 3 of 3 clusters, AllDecisionsScheduled" in printed
+        (more,) = PAGE[MORE]
+        assert "successfully rolled out" in await me.shell.run(more)
+        await me.node.runs(2)
         (upgrade,) = PAGE[UPGRADE]
-        assert "successfully rolled out" in await me.shell.run(upgrade)
+        changes = await me.shell.run(upgrade)
+        assert "clusterrole.rbac.authorization.k8s.io/fairway-hosting" in changes
+        assert "left over" in changes
+        assert "successfully rolled out" in changes
         assert not [name for name in me.node.pods if "Forbidden" in me.node.log(name)]
-        await uninstall(me)
+        await uninstall(me, apply)
 
 
-async def uninstall(me: Reader) -> None:
-    remove, forget = PAGE[UNINSTALL]
+async def uninstall(me: Reader, apply: str) -> None:
+    keep, everything = PAGE[UNINSTALL]
     before = await me.kubectl("get managedclusters,placements,placementdecisions -A -o name")
-    await me.shell.run(remove)
-    assert not me.node.pods
+    await me.shell.run(keep)
+    await me.node.runs(0)
     assert await me.kubectl("get managedclusters,placements,placementdecisions -A -o name") == before
-    await me.shell.run(forget)
-    # The garbage collector discovers new kinds every 30 seconds.
+    # Without the controller that removes their finalizers, clusters would keep the deletion waiting.
+    await me.shell.run(apply)
+    await me.shell.run(everything)
+    await me.node.runs(0)
     left = await me.kubectl(f"get {EVERYTHING} -o name")
     assert "fairway" not in left
     assert "customresourcedefinition" not in left

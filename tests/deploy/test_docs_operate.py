@@ -4,14 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
-import yaml
 
 from deploy.documents import ROOT, sections
 from deploy.reader import Reader, reader
 from fairway.controllers import manager, settings
 from fairway.controllers.availability import AvailabilityController
-from fairway.controllers.reconciler import BACKOFF
-from fairway.kube import Timing
+from fairway.controllers.runtime.reconciler import BACKOFF
+from kubewire.client import Timing
 from rigs.kubernetes import Tools
 
 TEXT = (ROOT / "docs/how-to/operate.md").read_text(encoding="utf-8")
@@ -31,12 +30,6 @@ def rows(section: str) -> list[list[str]]:
     part = TEXT.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
     table = [line for line in part.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in table[2:]]
-
-
-def test_operate_page_lists_every_alert() -> None:
-    rules = yaml.safe_load((ROOT / "deploy/monitoring/alerts.yaml").read_text(encoding="utf-8"))
-    alerts = [f"`{rule['alert']}`" for group in rules["spec"]["groups"] for rule in group["rules"]]
-    assert sorted(row[0] for row in rows(ALERTS)) == sorted(alerts)
 
 
 def test_operate_page_has_the_values_of_the_code() -> None:
@@ -111,7 +104,7 @@ async def why(me: Reader) -> None:
     assert "DecisionCreate" in printed
     assert "default/most-free-cpu: 3 of 3 clusters" in printed
     await me.shell.run(rights)
-    running = next(each for each in reversed(me.node.pods.values()) if each.ready)  # not one that is ending
+    running = next(pod for pod in reversed(me.node.pods.values()) if pod.ready)  # not one that is ending
     shown = await me.shell.run(debug.replace("127.0.0.1:9443", f"127.0.0.1:{running.ports['debug']}"))
     answer = json.loads(shown)
     assert answer["placement"]["metadata"]["name"] == "most-free-cpu"

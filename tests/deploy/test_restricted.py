@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from fairway.kube import Client, Connection, Forbidden
-from fairway.kube.kubeconfig import load
+from kubewire.client import Client, Connection, Forbidden
+from kubewire.client.kubeconfig import load
 from rigs import restricted as rights
 from rigs.restricted import NoRights, restricted
 

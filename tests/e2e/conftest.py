@@ -14,11 +14,11 @@ def bare_stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LoopH
     """API servers, on which nothing runs."""
 
     def tools() -> Tools:
-        found: Tools = request.getfixturevalue("kube_tools")
-        return found
+        build: Tools = request.getfixturevalue("kube_tools")
+        return build
 
-    with servers(request.param, folder=tmp_path, tools=tools) as found:
-        yield LoopHarness(tmp_path, found, tools() if request.param == "real" else None)
+    with servers(request.param, folder=tmp_path, tools=tools) as running:
+        yield LoopHarness(tmp_path, running, tools() if request.param == "real" else None)
 
 
 @pytest.fixture

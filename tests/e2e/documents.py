@@ -45,15 +45,15 @@ class Step:
 
 
 def steps(page: str) -> list[Step]:
-    found: list[Step] = []
+    steps: list[Step] = []
     for kind, text in BLOCK.findall((ROOT / page).read_text(encoding="utf-8")):
         if kind == "sh":
-            found.append(Step(text, None))
+            steps.append(Step(text, None))
         else:
-            last = found.pop()
+            last = steps.pop()
             assert last.shown is None, f"{page} shows twice what these print:\n{last.commands}"
-            found.append(Step(last.commands, text))
-    return found
+            steps.append(Step(last.commands, text))
+    return steps
 
 
 def normal(text: str) -> str:
@@ -63,7 +63,7 @@ def normal(text: str) -> str:
 
 
 class Terminal:
-    """One bash in a folder of its own, in which ``fairway`` and ``kubectl`` are found, and nothing is known of hubs."""
+    """One bash in a folder of its own, in which ``fairway`` and ``kubectl`` are found, and no hub is configured."""
 
     def __init__(self, folder: Path, *, kubectl: Path) -> None:
         self.folder = folder
@@ -105,8 +105,8 @@ class Terminal:
 
     def _failure(self, step: Step, printed: str, status: int | None) -> str:
         logs = [
-            f"--- {each.name}\n{each.read_text(encoding='utf-8', errors='replace')[-3000:]}"
-            for each in sorted(self.folder.glob("work/**/*log"))
+            f"--- {path.name}\n{path.read_text(encoding='utf-8', errors='replace')[-3000:]}"
+            for path in sorted(self.folder.glob("work/**/*log"))
         ]
         how = "did not end" if status is None else f"ended with status {status}"
         return "\n".join([f"{how}:\n{step.commands}", printed, *logs])

@@ -14,7 +14,7 @@ import msgspec
 
 import forked
 from controllers.hubs import HubUnderTest, hub_of
-from fairway.kube import Client, NotFound, Patch
+from kubewire.client import Client, NotFound, Patch
 from rigs.kubernetes import Tools, kubectl, kwok
 from rigs.processes import POLL, Process
 
@@ -106,11 +106,11 @@ class LoopHarness:
         async with Client.from_kubeconfig(self.kubeconfig(server)) as client:
             await client.request("PATCH", path, body=document, content_type=Patch.MERGE.value)
 
-    async def found(self, path: str, *, server: str = HUB) -> dict[str, Any]:
+    async def get(self, path: str, *, server: str = HUB) -> dict[str, Any]:
         async with Client.from_kubeconfig(self.kubeconfig(server)) as client:
-            found = await _found(client, path)
-        assert found is not None, path
-        return found
+            document = await _get(client, path)
+        assert document is not None, path
+        return document
 
     async def fairway(self, *arguments: str, status: int = 0) -> str:
         """A command that ends, at the hub."""
@@ -152,7 +152,7 @@ class LoopHarness:
         """As a kubelet would start it: with the files of the Secret in a folder."""
         secret = await self.until(
             f"the add-on of {cluster} has an identity",
-            lambda found: "tls.crt" in found.get("data", {}),
+            lambda document: "tls.crt" in document.get("data", {}),
             f"/api/v1/namespaces/{AGENT_NAMESPACE}/secrets/{SECRET}",
             server=cluster,
         )
@@ -172,40 +172,40 @@ class LoopHarness:
         self, what: str, holds: Callable[[dict[str, Any]], bool], path: str, *, server: str = HUB
     ) -> dict[str, Any]:
         """Check repeatedly."""
-        found: dict[str, Any] | None = None
+        document: dict[str, Any] | None = None
         try:
             async with asyncio.timeout(SECONDS), Client.from_kubeconfig(self.kubeconfig(server)) as client:
                 while True:
-                    found = await _found(client, path)
-                    if found is not None and holds(found):
-                        return found
+                    document = await _get(client, path)
+                    if document is not None and holds(document):
+                        return document
                     await asyncio.sleep(POLL)
         except TimeoutError:
-            logs = "\n".join(f"--- {name}\n{each.tail()}" for name, each in self.processes.items())
-            raise AssertionError(f"{what}: not after {SECONDS:g} s\n{found}\n{logs}") from None
+            logs = "\n".join(f"--- {name}\n{process.tail()}" for name, process in self.processes.items())
+            raise AssertionError(f"{what}: not after {SECONDS:g} s\n{document}\n{logs}") from None
 
     async def stop(self) -> None:
         for process in reversed(self.processes.values()):
             await process.stop()
 
 
-async def _found(client: Client, path: str) -> dict[str, Any] | None:
+async def _get(client: Client, path: str) -> dict[str, Any] | None:
     try:
-        found: dict[str, Any] = msgspec.json.decode((await client.request("GET", path)).body)
+        decoded: dict[str, Any] = msgspec.json.decode((await client.request("GET", path)).body)
     except NotFound:
         return None
-    return found
+    return decoded
 
 
 @contextmanager
 def servers(kind: str, *, folder: Path, tools: Callable[[], Tools]) -> Iterator[dict[str, HubUnderTest]]:
     with ExitStack() as stack:
-        found: dict[str, HubUnderTest] = {}
+        hubs: dict[str, HubUnderTest] = {}
         for name in (HUB, *CLUSTERS):
             place = folder / name
             place.mkdir()
-            found[name] = stack.enter_context(hub_of(kind, folder=place, tools=tools, bare=name != HUB))
-        yield found
+            hubs[name] = stack.enter_context(hub_of(kind, folder=place, tools=tools, bare=name != HUB))
+        yield hubs
 
 
 @asynccontextmanager

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from e2e.harness import HUB, SECONDS, LoopHarness
-from e2e.survivors import REQUESTS, SETTINGS, Survivors, at_home, calm, quiet, survivors
+from e2e.killable_harness import REQUESTS, SETTINGS, KillableHarness, at_home, calm, killable_harness, quiet
 from e2e.test_loop import CLUSTER_OF, DECISION, PODS, SCORE_OF, chosen, pod, scored
 from fairway.cli.join.process import FORGOTTEN
-from fairway.kube import Client, KubeError
-from fairway.kube.transport import Retry
+from kubewire.client import Client, KubeError
+from kubewire.client.transport import Retry
 from rigs.processes import POLL
 
 VICTIM = "cluster1"
@@ -74,7 +74,7 @@ class Traffic:
 async def test_score_loop_recovers_after_faults(tmp_path: Path) -> None:
     seed = int(os.environ.get(SEED) or random.randrange(10**6))
     print(f"{SEED}={seed}")
-    async with survivors(tmp_path) as harness:
+    async with killable_harness(tmp_path) as harness:
         await at_home(harness)
         await calm(harness)
         requests = await harness.documents([REQUESTS])
@@ -93,12 +93,12 @@ async def test_score_loop_recovers_after_faults(tmp_path: Path) -> None:
         await quiet(harness)
 
 
-async def generations(harness: Survivors) -> dict[str, int]:
-    return {name: each["metadata"]["generation"] for name, each in (await harness.documents([WORKS])).items()}
+async def generations(harness: KillableHarness) -> dict[str, int]:
+    return {name: work["metadata"]["generation"] for name, work in (await harness.documents([WORKS])).items()}
 
 
-async def kill_everything(harness: Survivors, chance: random.Random) -> None:
-    """One after the other, in any order, some before others are back."""
+async def kill_everything(harness: KillableHarness, chance: random.Random) -> None:
+    """One after the other, in any order, some before others have restarted."""
     dead: list[str] = []
     async with Traffic(harness).running() as traffic:
         for victim in chance.sample(VICTIMS, len(VICTIMS)):
@@ -107,8 +107,8 @@ async def kill_everything(harness: Survivors, chance: random.Random) -> None:
             dead.append(victim)
             if chance.random() < 0.5:
                 await harness.revive(dead.pop(0))
-        for each in dead:
-            await harness.revive(each)
+        for name in dead:
+            await harness.revive(name)
         for server in (HUB, VICTIM):
             await harness.serving(server)
         # It exits if the hub is unreachable at its start, so it is started again.
@@ -116,7 +116,7 @@ async def kill_everything(harness: Survivors, chance: random.Random) -> None:
         await traffic.more(10)
 
 
-async def go_back(harness: Survivors) -> None:
+async def go_back(harness: KillableHarness) -> None:
     """Restore the hub from an earlier backup."""
     data = f"--data={harness.data(HUB)}"
     await harness.offline("hub", "backup", data, "--out=hub.backup")
@@ -129,7 +129,7 @@ async def go_back(harness: Survivors) -> None:
     await harness.serving(HUB)
 
 
-async def remove_the_add_on(harness: Survivors) -> None:
+async def remove_the_add_on(harness: KillableHarness) -> None:
     """While a second agent, which is not part of the add-on, also writes."""
     await harness.agent(VICTIM)
     await harness.until_printed(SECOND, "resource-usage for cluster")
@@ -140,7 +140,7 @@ async def remove_the_add_on(harness: Survivors) -> None:
     await harness.fairway("addon", "install", "resource-usage", *SETTINGS)
 
 
-async def remove_the_cluster(harness: Survivors) -> None:
+async def remove_the_cluster(harness: KillableHarness) -> None:
     await harness.delete(CLUSTER_OF.format(cluster=VICTIM))
     await harness.delete(NAMESPACE)
     joined = harness.processes[f"join-{VICTIM}"]
@@ -149,8 +149,8 @@ async def remove_the_cluster(harness: Survivors) -> None:
             await asyncio.sleep(POLL)
     assert joined.status == 1
     assert "was removed from the hub" in joined.tail()
-    await harness.until(f"{OTHER} is chosen", lambda found: chosen(found) == [OTHER], DECISION)
-    await gone(harness, NAMESPACE)
+    await harness.until(f"{OTHER} is chosen", lambda decision: chosen(decision) == [OTHER], DECISION)
+    await until_deleted(harness, NAMESPACE)
     # The second agent reports only what it cannot do.
     second = (harness.folder / f"{SECOND}.log").read_text(encoding="utf-8")
     assert harness.processes[SECOND].alive
@@ -166,12 +166,12 @@ async def remove_the_cluster(harness: Survivors) -> None:
     await harness.fairway("accept", VICTIM)
 
 
-async def gone(harness: Survivors, path: str) -> None:
+async def until_deleted(harness: KillableHarness, path: str) -> None:
     async with asyncio.timeout(SECONDS):
         while await there(harness, path):
             await asyncio.sleep(POLL)
 
 
-async def there(harness: Survivors, path: str) -> bool:
+async def there(harness: KillableHarness, path: str) -> bool:
     listed: dict[str, Any] = await harness.documents([path.rpartition("/")[0]])
     return any(name.endswith(f"/{path.rpartition('/')[2]}") for name in listed)

@@ -60,8 +60,8 @@ def pod(name: str, *, cpu: str) -> dict[str, Any]:
 
 
 def cpu_of(score: dict[str, Any]) -> int | None:
-    found = {each["name"]: each["value"] for each in score.get("status", {}).get("scores", [])}
-    return found.get("cpuAvailable")
+    values = {entry["name"]: entry["value"] for entry in score.get("status", {}).get("scores", [])}
+    return values.get("cpuAvailable")
 
 
 def is_valid(score: dict[str, Any]) -> bool:
@@ -71,11 +71,11 @@ def is_valid(score: dict[str, Any]) -> bool:
 
 def has_condition(document: dict[str, Any], kind: str) -> bool:
     conditions = document.get("status", {}).get("conditions", [])
-    return any(each["type"] == kind and each["status"] == "True" for each in conditions)
+    return any(condition["type"] == kind and condition["status"] == "True" for condition in conditions)
 
 
 def chosen(decision: dict[str, Any]) -> list[str]:
-    return [each["clusterName"] for each in decision.get("status", {}).get("decisions", [])]
+    return [entry["clusterName"] for entry in decision.get("status", {}).get("decisions", [])]
 
 
 async def joined(harness: LoopHarness) -> None:
@@ -89,29 +89,29 @@ async def joined(harness: LoopHarness) -> None:
         await harness.until_printed(f"join-{cluster}", f"fairway accept {cluster}")
         await harness.fairway("accept", cluster)
     for cluster in CLUSTERS:
-        found = await harness.until(
+        managed = await harness.until(
             f"{cluster} is available, and has told what it has",
-            lambda found: (
-                has_condition(found, "ManagedClusterConditionAvailable")
-                and "cpu" in found["status"].get("allocatable", {})
+            lambda current: (
+                has_condition(current, "ManagedClusterConditionAvailable")
+                and "cpu" in current["status"].get("allocatable", {})
             ),
             CLUSTER_OF.format(cluster=cluster),
         )
-        assert found["status"]["allocatable"]["cpu"] == "8"
-        assert found["metadata"]["labels"]["cluster.open-cluster-management.io/clusterset"] == "default"
+        assert managed["status"]["allocatable"]["cpu"] == "8"
+        assert managed["metadata"]["labels"]["cluster.open-cluster-management.io/clusterset"] == "default"
 
 
 async def scored(harness: LoopHarness, cluster: str, value: int) -> dict[str, Any]:
     """Validly."""
     return await harness.until(
         f"{cluster} scores {value}",
-        lambda found: cpu_of(found) == value and is_valid(found),
+        lambda score: cpu_of(score) == value and is_valid(score),
         SCORE_OF.format(cluster=cluster),
     )
 
 
 async def decided(harness: LoopHarness, cluster: str) -> None:
-    await harness.until(f"{cluster} is chosen", lambda found: chosen(found) == [cluster], DECISION)
+    await harness.until(f"{cluster} is chosen", lambda decision: chosen(decision) == [cluster], DECISION)
 
 
 @pytest.mark.timeout(900)  # a minute or two, and a busy machine takes several times as long
@@ -135,15 +135,15 @@ async def test_placement_follows_free_resources(harness: LoopHarness) -> None:
     await scored(harness, "cluster1", 60)
     await decided(harness, "cluster2")
 
-    # Without its agent a score runs out, which counts 0: less than what cluster1 has.
+    # Without its agent a score expires, which counts 0: less than what cluster1 has.
     lost = harness.processes["agent-cluster2"]
     os.kill(lost.pid, signal.SIGKILL)
     path = SCORE_OF.format(cluster="cluster2")
-    await harness.until("the score of cluster2 runs out", lambda found: not is_valid(found), path)
+    await harness.until("the score of cluster2 runs out", lambda last: not is_valid(last), path)
     await decided(harness, "cluster1")
-    assert cpu_of(await harness.found(path)) == 80  #  unchanged
-    told = await harness.fairway("get", "providers")
-    assert re.search(r"cluster2: .*expired", told), told
+    assert cpu_of(await harness.get(path)) == 80  #  unchanged
+    printed = await harness.fairway("get", "providers")
+    assert re.search(r"cluster2: .*expired", printed), printed
 
     # With a new one everything is as before.
     await harness.agent("cluster2")

@@ -23,7 +23,7 @@ EVERYWHERE: dict[str, Any] = {
 
 
 def taints(cluster: dict[str, Any]) -> list[str]:
-    return [each["key"] for each in cluster["spec"].get("taints", [])]
+    return [taint["key"] for taint in cluster["spec"].get("taints", [])]
 
 
 def ready(status: str) -> dict[str, Any]:
@@ -47,7 +47,7 @@ async def install(harness: LoopHarness) -> None:
         await harness.until_printed(f"join-{cluster}", f"fairway accept {cluster}")
         await harness.fairway("accept", cluster)
     settings = ("PROVIDERS=resource-usage,health", "INTERVAL=2s", "VALID_FOR=30s")
-    await harness.fairway("addon", "install", "resource-usage", *(f"--set={each}" for each in settings))
+    await harness.fairway("addon", "install", "resource-usage", *(f"--set={setting}" for setting in settings))
 
 
 @pytest.mark.timeout(900)  # a minute or two, and a busy machine takes several times as long
@@ -58,19 +58,19 @@ async def test_placements_leave_unhealthy_cluster_and_return_after_recovery(bare
         for cluster in CLUSTERS:
             await harness.until(
                 f"the add-on of {cluster} is available",
-                lambda found: has_condition(found, "Available"),
+                lambda add_on: has_condition(add_on, "Available"),
                 ADD_ON_OF.format(cluster=cluster),
             )
         await harness.create(BINDINGS, BINDING)
         await harness.create(PLACEMENTS, EVERYWHERE)
-        await harness.until("both are selected", lambda found: chosen(found) == [*CLUSTERS], DECISION)
+        await harness.until("both are selected", lambda decision: chosen(decision) == [*CLUSTERS], DECISION)
 
         await harness.patch("/api/v1/nodes/node1/status", ready("False"), server="cluster1")
-        await harness.until("placements leave", lambda found: chosen(found) == ["cluster2"], DECISION)
-        assert UNHEALTHY in taints(await harness.found(CLUSTER_OF.format(cluster="cluster1")))
+        await harness.until("placements leave", lambda decision: chosen(decision) == ["cluster2"], DECISION)
+        assert UNHEALTHY in taints(await harness.get(CLUSTER_OF.format(cluster="cluster1")))
 
         await harness.patch("/api/v1/nodes/node1/status", ready("True"), server="cluster1")
-        await harness.until("placements return", lambda found: chosen(found) == [*CLUSTERS], DECISION)
-        assert UNHEALTHY not in taints(await harness.found(CLUSTER_OF.format(cluster="cluster1")))
+        await harness.until("placements return", lambda decision: chosen(decision) == [*CLUSTERS], DECISION)
+        assert UNHEALTHY not in taints(await harness.get(CLUSTER_OF.format(cluster="cluster1")))
     finally:
         await harness.stop()

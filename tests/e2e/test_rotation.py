@@ -1,4 +1,4 @@
-"""Certificates run out: the klusterlet replaces its own and those of add-ons, and agents that run go on with new ones.
+"""Certificates expire: the klusterlet replaces its own and those of add-ons, and agents that run go on with new ones.
 
 The shortest life that is signed is ten minutes, so the hub's clock is set ahead in place of waiting.
 """
@@ -15,10 +15,10 @@ from cryptography import x509
 
 from e2e.harness import AGENT_NAMESPACE, HUB, NODE, SECRET, LoopHarness, servers
 from e2e.test_loop import CLUSTER_OF, SCORE_OF, has_condition, is_valid
-from fairway.hub import hub as embedded
-from fairway.hub.authn.authenticator import Authenticator
 from fairway.klusterlet.atomic_directory import AtomicDirectory
-from fairway.kube import Client, Unauthorized, load
+from kubehub import hub as embedded
+from kubehub.authn.authenticator import Authenticator
+from kubewire.client import Client, Unauthorized, load
 from rigs.kubernetes import Tools
 
 CLUSTER = "cluster1"
@@ -50,8 +50,8 @@ def bare_stage(clock: HubClock, tmp_path: Path) -> Iterator[LoopHarness]:
     def tools() -> Tools:
         raise AssertionError
 
-    with servers("embedded", folder=tmp_path, tools=tools) as found:
-        yield LoopHarness(tmp_path, found, None)
+    with servers("embedded", folder=tmp_path, tools=tools) as running:
+        yield LoopHarness(tmp_path, running, None)
 
 
 @pytest.fixture
@@ -80,23 +80,23 @@ async def identity(harness: LoopHarness, *, other_than: bytes = b"") -> dict[str
     def files(secret: dict[str, Any]) -> dict[str, bytes]:
         return {name: base64.b64decode(data) for name, data in secret.get("data", {}).items()}
 
-    found = await harness.until(
+    rotated = await harness.until(
         "the add-on has an identity",
         lambda secret: files(secret).get("tls.crt", b"") not in (b"", other_than),
         SECRET_OF,
         server=CLUSTER,
     )
-    return files(found)
+    return files(rotated)
 
 
 async def renewed(harness: LoopHarness, path: str, field: str) -> None:
     """Renew what expires."""
 
-    def moment(found: dict[str, Any]) -> str:
-        return str(found.get("spec", {}).get(field) or found.get("status", {}).get(field))
+    def moment(document: dict[str, Any]) -> str:
+        return str(document.get("spec", {}).get(field) or document.get("status", {}).get(field))
 
-    last = moment(await harness.found(path))
-    await harness.until(f"{path} is renewed", lambda found: moment(found) > last, path)
+    last = moment(await harness.get(path))
+    await harness.until(f"{path} is renewed", lambda document: moment(document) > last, path)
 
 
 async def test_agent_continues_with_renewed_certificate(harness: LoopHarness, clock: HubClock) -> None:
@@ -125,7 +125,7 @@ async def test_agent_continues_with_renewed_certificate(harness: LoopHarness, cl
     mounted.write(second)
     await harness.until(
         "the certificate of the cluster is renewed",
-        lambda found: has_condition(found, "ClusterCertificateRotated"),
+        lambda cluster: has_condition(cluster, "ClusterCertificateRotated"),
         CLUSTER_OF.format(cluster=CLUSTER),
     )
     assert (harness.folder / "state" / "hub" / "tls.crt").read_bytes() != own

@@ -26,9 +26,9 @@ export KUBECONFIG=$PWD/hub.kubeconfig
 @pytest.mark.timeout(900)  # a minute or two, and a busy machine takes several times as long
 @pytest.mark.parametrize("page", PAGES)
 async def test_walkthrough_page_works_on_embedded_hub(page: str, kube_tools: Tools, tmp_path: Path) -> None:
-    told = steps(page)
+    documented = steps(page)
     terminal = Terminal(tmp_path, kubectl=kube_tools.path(KUBECTL))
-    compare(told, await terminal.run(told))
+    compare(documented, await terminal.run(documented))
 
 
 @pytest.fixture
@@ -36,11 +36,11 @@ def kubeconfigs(kube_tools: Tools, tmp_path: Path) -> Iterator[dict[str, Path]]:
     """Of a hub and two clusters that are real Kubernetes; the clusters have no kinds of Fairway or OCM."""
     with ExitStack() as stack:
         hub = stack.enter_context(hub_of("real", folder=tmp_path / HUB, tools=lambda: kube_tools))
-        found = {HUB: hub.kubeconfig}
+        kubeconfigs = {HUB: hub.kubeconfig}
         for name in CLUSTERS:
             cluster = real_hub(kube_tools, folder=tmp_path / name, controllers=CONTROLLERS)
-            found[name] = stack.enter_context(background(cluster)).kubeconfig
-        yield {f"{name}.kubeconfig": each for name, each in found.items()}
+            kubeconfigs[name] = stack.enter_context(background(cluster)).kubeconfig
+        yield {f"{name}.kubeconfig": kubeconfig for name, kubeconfig in kubeconfigs.items()}
 
 
 @pytest.mark.timeout(900)  # a minute or two, and a busy machine takes several times as long
@@ -50,21 +50,21 @@ async def test_walkthrough_page_works_on_kubernetes(
     first, *others = steps(EVERYWHERE)
     assert first.shown is None
     assert first.commands.startswith("fairway up ")
-    told = [Step(ONLY_CONTROLLERS, None), *others]
+    documented = [Step(ONLY_CONTROLLERS, None), *others]
     terminal = Terminal(tmp_path / "terminal", kubectl=kube_tools.path(KUBECTL))
-    compare(told, await terminal.run(told, files=kubeconfigs))
+    compare(documented, await terminal.run(documented, files=kubeconfigs))
 
 
-def compare(told: list[Step], printed: list[str]) -> None:
-    for step, text in zip(told, printed, strict=True):
+def compare(documented: list[Step], printed: list[str]) -> None:
+    for step, text in zip(documented, printed, strict=True):
         if step.shown is not None:
             assert normal(text) == normal(step.shown), step.commands
 
 
 def test_walkthrough_pages_cover_all_steps() -> None:
     for page in PAGES:
-        told = steps(page)
-        commands = "".join(each.commands for each in told)
+        documented = steps(page)
+        commands = "".join(step.commands for step in documented)
         for needed in (
             "fairway join --name",
             "fairway addon install",

@@ -13,11 +13,11 @@ from fairway.engine.ledger import Earmark, Ledger, LedgerColumns, LedgerError
 from fairway.engine.points import Context, CycleWorkload, Reads, Scores, Timeless, Weighted
 from fairway.engine.profile import Profile, assemble
 from fairway.engine.status import OK, SKIPPED, Code, Status
-from fairway.engine.workload import HostKey, ResourceList, Workload, WorkloadKey
-from fairway.fleet.bitmap import Rows
-from fairway.nodes import NodeFleet
-from fairway.plugins.resources import BalancedAllocation, LeastAllocated, ResourcesFit
-from nodes.builders import node
+from fairway.engine.workload import HostKey, Workload, WorkloadKey
+from fairway.hosts.bitmap import Rows
+from fairway.hosts.nodes import NodeFleet
+from hosts.nodes.builders import node
+from ledger_plugins import Fit, MostRoom, demand_of
 
 HOSTS = tuple(HostKey(f"n{at}", f"u{at}") for at in range(5))
 
@@ -27,15 +27,11 @@ class Harness:
         self.fleet, self.ledger, self.memory = NodeFleet(), Ledger(), AlikeMemory()
         LedgerColumns(self.ledger, self.fleet)
         self.fleet.load([node(host.name, cpu="4", memory="8") for host in HOSTS])
-        with self.ledger.transaction(epoch=0) as transaction:
+        with self.ledger.transaction() as transaction:
             for host in HOSTS:
                 transaction.set_capacity(host, {"cpu": 4000, "memory": 8000})
-        scores = (LeastAllocated(ledger=True), BalancedAllocation(ledger=True))
-        self.profile = assemble(
-            name="p",
-            filters=[ResourcesFit(ledger=self.ledger)],
-            scores=[Weighted(each, 1) for each in scores],
-        )
+        score = MostRoom("cpu", "memory", unit=200)
+        self.profile = assemble(name="p", filters=[Fit(self.ledger)], scores=[Weighted(score, 1)])
 
     def place(self, asking: Workload[None], profile: Profile | None = None) -> list[str]:
         """Run a cycle both ways, compare, and reserve the result."""
@@ -45,7 +41,7 @@ class Harness:
         assert (outcome.selected, outcome.status) == (full.selected, full.status)
         assert outcome.details.totals.tolist() == full.details.totals.tolist()
         names = list(outcome.selected)
-        with self.ledger.transaction(epoch=0) as transaction:
+        with self.ledger.transaction() as transaction:
             for host in HOSTS:
                 if host.name in names:
                     transaction.reserve(host, asking.key, asking.demand)
@@ -69,7 +65,7 @@ def test_third_alike_workload_continues_from_the_second() -> None:
 def test_full_memory_of_alike_workloads_drops_the_one_not_used_for_longest(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(alike, "KEPT", 2)
+    monkeypatch.setattr(alike, "MOST_SIGNATURES", 2)
     harness = Harness()
     for at, cpu in enumerate((100, 100, 200, 200, 100, 300, 300)):
         harness.place(asking(f"w{at}", cpu=cpu))
@@ -85,7 +81,7 @@ def test_beneficiary_of_an_earmark_is_not_alike() -> None:
     for name in "abc":
         harness.place(asking(name, cpu=3000))
     me = asking("me", cpu=3000)
-    with harness.ledger.transaction(epoch=0) as transaction:
+    with harness.ledger.transaction() as transaction:
         for host in HOSTS:
             if harness.ledger.grantable(host, me.key)["cpu"] == 4000:
                 transaction.earmark(host, Earmark(id=host.name, beneficiary=me.key, amounts={"cpu": 4000}))
@@ -104,15 +100,13 @@ def test_profile_with_a_plugin_without_signature_always_runs_full_cycles() -> No
             return Reads()
 
     harness = Harness()
-    profile = assemble(
-        name="q", filters=[ResourcesFit(ledger=harness.ledger)], scores=[Weighted(Unsigned(), 1)]
-    )
+    profile = assemble(name="q", filters=[Fit(harness.ledger)], scores=[Weighted(Unsigned(), 1)])
     for name in "abc":
         harness.place(asking(name, cpu=1000), profile)
     assert harness.memory.followed == 0
 
 
-def test_workloads_that_differ_where_a_plugin_looks_share_nothing() -> None:
+def test_workloads_that_differ_in_what_a_plugin_reads_share_nothing() -> None:
     class ByName(Timeless):
         name = "ByName"
 
@@ -143,7 +137,7 @@ def test_profile_with_a_choose_plugin_always_runs_full_cycles() -> None:
             return rows[-1:] if context.workload.name == "c" else None
 
     harness = Harness()
-    profile = assemble(name="q", filters=[ResourcesFit(ledger=harness.ledger)], choosers=[Own()])
+    profile = assemble(name="q", filters=[Fit(harness.ledger)], choosers=[Own()])
     assert [harness.place(asking(name, cpu=1), profile) for name in "abc"] == [["n0"], ["n0"], ["n4"]]
 
 
@@ -174,14 +168,16 @@ def test_outcomes_equal_full_cycles_whatever_changes_between(steps: list[Any]) -
                     harness.fleet.delete_node(host.name)
             case (name, host, *rest):
                 try:
-                    with harness.ledger.transaction(epoch=0) as transaction:
+                    with harness.ledger.transaction() as transaction:
                         if name == "release":
                             transaction.release(host, asking(f"w{rest[0]}").key)
                         elif name == "capacity":
-                            transaction.set_capacity(host, {each: 4 * of for each, of in rest[0].items()})
+                            transaction.set_capacity(
+                                host, {resource: 4 * of for resource, of in rest[0].items()}
+                            )
                         else:
-                            who = asking(f"w{rest[0]}").key
-                            transaction.earmark(host, Earmark(id="e", beneficiary=who, amounts=rest[1]))
+                            workload = asking(f"w{rest[0]}").key
+                            transaction.earmark(host, Earmark(id="e", beneficiary=workload, amounts=rest[1]))
                 except LedgerError:
                     pass
 
@@ -192,7 +188,7 @@ class Fickle(Timeless):
     name = "Fickle"
 
     def pre_score(self, context: Context, _rows: Rows, /) -> Status:
-        return OK if _demand(context.workload).get("memory") else SKIPPED
+        return OK if demand_of(context.workload).get("memory") else SKIPPED
 
     def score(self, context: Context, row: int, /) -> int:
         return int(context.snapshot.hosts.names[row][1:])
@@ -201,7 +197,7 @@ class Fickle(Timeless):
         return Reads()
 
     def signature(self, workload: CycleWorkload, /) -> Hashable | None:
-        demand = _demand(workload)
+        demand = demand_of(workload)
         return None if demand.get("disk") else frozenset(demand.items())
 
 
@@ -212,14 +208,9 @@ class Relief:
         return Status(Code.UNSCHEDULABLE, (f"{len(rejections)} hosts are full",), plugin=self.name)
 
 
-def _demand(workload: CycleWorkload) -> ResourceList:
-    assert isinstance(workload, Workload)
-    return workload.demand
-
-
 def fickle_scene() -> tuple[Harness, Profile]:
     harness = Harness()
-    fit = ResourcesFit(ledger=harness.ledger)
+    fit = Fit(harness.ledger)
     profile = assemble(name="q", filters=[fit], post_filters=[Relief()], scores=[Weighted(Fickle(), 1)])
     return harness, profile
 

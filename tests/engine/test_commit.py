@@ -37,9 +37,9 @@ from fairway.engine.queue import SchedulingQueue, State
 from fairway.engine.state import CycleState
 from fairway.engine.status import OK, SKIPPED, Code, Status, failed, misconfigured, unschedulable
 from fairway.engine.workload import HostKey, Workload, WorkloadKey
-from fairway.fleet.column import Key
-from fairway.fleet.direction import Direction
-from fairway.fleet.instant import SECOND
+from fairway.hosts.column import Key
+from fairway.hosts.direction import Direction
+from fairway.hosts.instant import SECOND
 
 KEY = WorkloadKey("ns", "a", "1")
 HOST, OTHER = HostKey("n1", "u1"), HostKey("n2", "u2")
@@ -139,7 +139,7 @@ def waits(seconds: float) -> tuple[Status, timedelta]:
 
 
 def kinds(instructions: list[Instruction]) -> list[type]:
-    return [type(each) for each in instructions]
+    return [type(instruction) for instruction in instructions]
 
 
 def rejection_of(instructions: list[Instruction]) -> tuple[str, tuple[str, ...]]:
@@ -208,7 +208,7 @@ def test_unreserve_that_raises_does_not_stop_the_others_and_is_charged() -> None
     commits = machine(Books("A", log), Books("B", log, failed("no", plugin="B"), broken=True))
     commits.start(context(), now=0)
     assert log == ["+A", "+B", "-B", "-A"]
-    assert [str(each) for each in commits.take_faults()] == [
+    assert [str(fault) for fault in commits.take_faults()] == [
         "plugin B at Unreserve raised RuntimeError: cannot undo"
     ]
 
@@ -245,7 +245,7 @@ def test_giving_back_wakes_the_readers_of_the_released_columns_except_the_reject
     rejected = machine(Books("R", result=unschedulable("full", plugin="R"))).start(context(), now=0)
     failing = machine(Books("R", result=failed("broken"))).start(context(), now=0)
     for out, excluded in ((rejected, KEY), (failing, None)):
-        (broadcast,) = (each for each in out if isinstance(each, Broadcast))
+        (broadcast,) = (instruction for instruction in out if isinstance(instruction, Broadcast))
         event = broadcast.event
         assert (event.hosts, event.columns) == (frozenset({"n1"}), {FREE: Direction.UP})
         assert (event.wildcard, event.excluded) == (False, excluded)
@@ -263,7 +263,7 @@ def test_first_denied_permit_stops_and_unwinds() -> None:
 def test_permit_that_returns_nonsense_or_raises_is_an_error_and_charged(result: object) -> None:
     commits = machine(permits=(Gate("P", result),))
     assert error_of(commits.start(context(), now=0)).startswith("P: r")
-    assert [each.plugin for each in commits.take_faults()] == ["P"]
+    assert [fault.plugin for fault in commits.take_faults()] == ["P"]
 
 
 def test_shortest_permit_timer_rejects_and_is_attributed_to_its_plugin() -> None:
@@ -396,8 +396,8 @@ def test_bind_skipped_by_every_plugin_is_an_error() -> None:
 def test_profile_without_a_bind_plugin_is_refused() -> None:
     with pytest.raises(ValueError, match="profile hosting: at least one Bind plugin is required"):
         CommitPlugins.of(assemble(name="hosting", reserves=(Books("R"),)))
-    found = CommitPlugins.of(assemble(name="hosting", reserves=(books := Books("R"),), binds=(BINDER,)))
-    assert (found.reserves, found.binds) == ((books,), (BINDER,))
+    plugins = CommitPlugins.of(assemble(name="hosting", reserves=(books := Books("R"),), binds=(BINDER,)))
+    assert (plugins.reserves, plugins.binds) == ((books,), (BINDER,))
 
 
 @pytest.mark.parametrize("reply", [TimeoutError("no reply"), None], ids=["raised", "nonsense"])
@@ -488,7 +488,7 @@ def test_fault_of_post_bind_is_charged_and_changes_nothing() -> None:
     out = commits.failed(KEY, token_of(out), RuntimeError("metric"))
     assert kinds(out) == [RunPostBind]
     assert commits.finished(KEY, token_of(out), None, now=2) == []
-    assert [str(each) for each in commits.take_faults()] == [
+    assert [str(fault) for fault in commits.take_faults()] == [
         "plugin A at PostBind raised RuntimeError: metric"
     ]
 
@@ -507,9 +507,9 @@ def test_workload_that_is_assumed_cannot_be_started_again() -> None:
     commits.start(context(), now=0)
     with pytest.raises(ValueError, match="ns/a is already being committed"):
         commits.start(context(), now=0)
-    found = commits.find(KEY)
-    assert found is not None
-    assert (found.phase, found.plugin) == (Phase.BIND, "Binder")
+    commit = commits.find(KEY)
+    assert commit is not None
+    assert (commit.phase, commit.plugin) == (Phase.BIND, "Binder")
 
 
 def test_queue_follows_the_instructions() -> None:
@@ -539,7 +539,7 @@ def test_profile_that_skips_faults_continues_without_the_faulty_plugins_at_every
     out = commits.failed(KEY, token_of(out), RuntimeError("no volume"))
     assert kinds(out) == [RunBind]
     assert Bound(KEY, (HOST,)) in commits.finished(KEY, token_of(out), OK, now=1)
-    assert [each.plugin for each in commits.take_faults()] == ["R", "P", "Binder"]
+    assert [fault.plugin for fault in commits.take_faults()] == ["R", "P", "Binder"]
 
 
 @pytest.mark.parametrize("reply", [TimeoutError("no reply"), None], ids=["raised", "nonsense"])
@@ -596,9 +596,9 @@ def test_permit_plugins_that_wait_are_asked_again_until_their_deadline() -> None
     gate.result = (Status(Code.WAIT, ("needs a ticket",)), timedelta(hours=1))
     other.result = ValueError("must not be called again")
     assert commits.ask_again(KEY, now=1) == []
-    found = commits.find(KEY)
-    assert found is not None
-    assert (found.reasons["A"], commits.next_deadline()) == (("needs a ticket",), 5 * SECOND)
+    commit = commits.find(KEY)
+    assert commit is not None
+    assert (commit.reasons["A"], commits.next_deadline()) == (("needs a ticket",), 5 * SECOND)
     gate.result = (OK, None)
     assert (commits.ask_again(KEY, now=2), commits.next_deadline()) == ([], 9 * SECOND)
     slow.result = (OK, None)
@@ -621,7 +621,7 @@ def test_permit_plugin_that_waits_may_deny_or_time_out_when_it_is_asked_again() 
 def test_hosts_that_are_bound_already_are_reserved_even_if_a_plugin_refuses() -> None:
     log: list[str] = []
     commits = machine(Books("A", log, unschedulable("full", plugin="A")), Books("B", log))
-    assert [each.message for each in commits.reserve(context())] == ["full"]
+    assert [status.message for status in commits.reserve(context())] == ["full"]
     assert (log, len(commits)) == (["+A", "+B"], 0)
     event = commits.unreserve(context()).event
     assert (log[2:], event) == (["-B", "-A"], given_back(excluded=KEY))

@@ -18,11 +18,8 @@ from engine.interleavings import BIGGEST, Move, play_all
 from fairway.engine.commit import CommitMachine, CommitPlugins, Instruction, perform
 from fairway.engine.commit import Phase as CommitPhase
 from fairway.engine.commit.instructions import (
-    Bound,
     Cancel,
-    Nominate,
     ReadBack,
-    Returned,
     RunBind,
     RunPostBind,
     RunPreBind,
@@ -33,10 +30,10 @@ from fairway.engine.points import CommitContext
 from fairway.engine.queue import Rejection, SchedulingQueue, State
 from fairway.engine.status import OK, Status, failed
 from fairway.engine.workload import HostKey, Workload, WorkloadKey
-from fairway.fleet.column import Key
-from fairway.fleet.direction import Direction
-from fairway.fleet.instant import SECOND
-from fairway.plugins.reserve_capacity import ReserveCapacity, columns_of
+from fairway.hosts.column import Key
+from fairway.hosts.direction import Direction
+from fairway.hosts.instant import SECOND
+from ledger_plugins import ReserveDemand, columns_of
 
 HOSTS = (HostKey("n1", "u1"), HostKey("n2", "u2"))
 CAPACITY = 4
@@ -67,11 +64,11 @@ class Simulation:
     def __init__(self) -> None:
         self.now = 0
         self.ledger = Ledger()
-        with self.ledger.transaction(epoch=0) as tx:
+        with self.ledger.transaction() as tx:
             for host in HOSTS:
                 tx.set_capacity(host, {"cpu": CAPACITY})
         self.calls: dict[WorkloadKey, list[str]] = {}
-        self.capacity = ReserveCapacity(ledger=self.ledger)
+        self.capacity = ReserveDemand(self.ledger)
         binder = Binder()
         plugins = CommitPlugins(
             reserves=(Log("A", self.calls), self.capacity, Log("B", self.calls)),
@@ -98,11 +95,11 @@ class Simulation:
         self.settle()
 
     def perform(self, instructions: list[Instruction]) -> None:
-        for each in perform(self.queue, instructions, now=self.now):
-            if isinstance(each, Cancel):
-                self.running = [run for run in self.running if run.token != each.token]
-            elif not isinstance(each, Bound | Nominate | Returned):
-                self.running.append(each)
+        for instruction in perform(self.queue, instructions, now=self.now):
+            if isinstance(instruction, Cancel):
+                self.running = [run for run in self.running if run.token != instruction.token]
+            elif isinstance(instruction, RunPreBind | RunBind | RunPostBind | ReadBack):
+                self.running.append(instruction)
 
     def add(self, number: int) -> None:
         name = f"w{number % 4}"
@@ -119,10 +116,10 @@ class Simulation:
         key = workload.key
         self.queue.delete(key)
         self.perform(self.commits.delete(key))
-        self.informs = [each for each in self.informs if each[0] != key]
+        self.informs = [inform for inform in self.informs if inform[0] != key]
         host = self.bound.pop(key, None)
         if host is not None:
-            with self.ledger.transaction(epoch=0) as tx:
+            with self.ledger.transaction() as tx:
                 tx.observe(host, key, None)
                 tx.release(host, key)
             columns = columns_of(workload.demand)
@@ -195,14 +192,14 @@ class Simulation:
 
     def bind(self, key: WorkloadKey, host: HostKey) -> bool:
         """As the hub does it: an object is bound once."""
-        if key in self.bound or all(each.key != key for each in self.known.values()):
+        if key in self.bound or all(workload.key != key for workload in self.known.values()):
             return False
         self.bound[key] = host
         self.informs.append((key, host))
         return True
 
     def take_effect(self, number: int) -> None:
-        self.late = [each for each in self.late if self.now < each[2]]
+        self.late = [write for write in self.late if self.now < write[2]]
         if self.late:
             key, host, _ = self.late.pop(number % len(self.late))
             self.bind(key, host)
@@ -211,19 +208,20 @@ class Simulation:
         if self.informs:
             key, host = self.informs.pop(0)
             workload = self.known[key.name]
-            with self.ledger.transaction(epoch=0) as tx:
+            with self.ledger.transaction() as tx:
                 tx.confirm(host, key, workload.demand)
             self.perform(self.commits.observed(key, (host,), now=self.now))
 
     def check(self) -> None:
-        demand = {each.key: each.demand["cpu"] for each in self.known.values()}
+        demand = {workload.key: workload.demand["cpu"] for workload in self.known.values()}
         used = Counter[HostKey]()
         for key, host in self.bound.items():
             used[host] += demand[key]
         assert all(amount <= CAPACITY for amount in used.values()), "overcommitted"
 
     def settle(self) -> None:
-        """Answer everything, tell everything, pass time as asked for, until only events could change anything."""
+        """Complete all runs, deliver all notices and pass the time that is waited for, until only events could change
+        anything."""
         self.late.clear()
         for _ in range(300):
             while self.running or self.informs:
@@ -232,12 +230,18 @@ class Simulation:
             self.schedule(0)
             if self.running:
                 continue
-            deadlines = [each for each in (self.queue.next_deadline(), self.commits.next_deadline()) if each]
+            deadlines = [
+                deadline
+                for deadline in (self.queue.next_deadline(), self.commits.next_deadline())
+                if deadline
+            ]
             if min(deadlines, default=NEVER) >= NEVER:
                 if not self.queue.counts()[State.ACTIVE]:
                     break
                 continue
-            waiting = [each.key for each in self.known.values() if self.waits_for_permit(each.key)]
+            waiting = [
+                workload.key for workload in self.known.values() if self.waits_for_permit(workload.key)
+            ]
             for key in waiting:
                 self.perform(self.commits.allow(key, "Approval", now=self.now))
             if not waiting:
@@ -254,17 +258,17 @@ class Simulation:
 
     def check_rest(self) -> None:
         assert len(self.commits) == 0
-        unbound = [each for each in self.known.values() if each.key not in self.bound]
+        unbound = [workload for workload in self.known.values() if workload.key not in self.bound]
         assert len(self.queue) == len(unbound), "forgotten, or queued although bound"
         for workload in unbound:
-            found = self.queue.explain(workload.key)
-            assert found is not None
-            assert found.state is State.UNSCHEDULABLE
-            if found.reasons[0].startswith("Approval"):
+            explanation = self.queue.explain(workload.key)
+            assert explanation is not None
+            assert explanation.state is State.UNSCHEDULABLE
+            if explanation.reasons[0].startswith("Approval"):
                 continue  # denied or timed out: waits for a change of a host
             room = [self.ledger.grantable(host, workload.key)["cpu"] for host in HOSTS]
             assert max(room) < workload.demand["cpu"], "could be placed"
-        demand = {each.key: each.demand for each in self.known.values()}
+        demand = {workload.key: workload.demand for workload in self.known.values()}
         for host in HOSTS:
             account = self.ledger.account(host)
             assert account is not None
@@ -283,7 +287,7 @@ MOVES = (
 moves = st.lists(st.tuples(st.sampled_from(sorted(set(MOVES))), st.integers(0, BIGGEST)), max_size=50)
 
 
-@settings(max_examples=50, phases=[each for each in Phase if each is not Phase.explain])
+@settings(max_examples=50, phases=[phase for phase in Phase if phase is not Phase.explain])
 @given(moves=moves)
 def test_no_workload_is_bound_twice_or_forgotten_and_unreserve_mirrors_reserve(moves: list[Move]) -> None:
     Simulation().play(moves)

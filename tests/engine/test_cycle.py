@@ -10,7 +10,7 @@ from fairway.engine.points import Amounts, Context, Extent, Raw, Scores, Weighte
 from fairway.engine.profile import Profile, assemble
 from fairway.engine.queue import rejections_of
 from fairway.engine.status import OK, SKIPPED, Code, Status, failed, misconfigured, warning
-from fairway.fleet.bitmap import Bits, Rows
+from fairway.hosts.bitmap import Bits, Rows
 
 NAMES = ("a", "b", "c", "d")
 
@@ -99,11 +99,11 @@ def test_empty_intersection_of_pre_filters_is_unresolvable_and_blames_each_of_th
     refuse = Refuse()
     admits = (AdmitSet("Zone", "a", "b"), AdmitSet("Volume", "c"))
     outcome = run(assemble(name="toy", pre_filters=admits, filters=(refuse,)), wanted=1)
-    found = [cycle.rejection(outcome.context, outcome.plugins, row) for row in range(len(NAMES))]
-    assert [None if each is None else (each.code, each.plugin) for each in found] == [
+    statuses = [cycle.rejection(outcome.context, outcome.plugins, row) for row in range(len(NAMES))]
+    assert [None if status is None else (status.code, status.plugin) for status in statuses] == [
         (Code.UNRESOLVABLE, plugin) for plugin in ("Volume", "Volume", "Zone", "Zone")
     ]
-    assert [each.plugin for each in rejections_of(outcome)] == ["Zone", "Volume"]
+    assert [rejection.plugin for rejection in rejections_of(outcome)] == ["Zone", "Volume"]
     assert refuse.asked == []
 
 
@@ -193,12 +193,12 @@ def test_workload_that_cannot_be_scored_is_filtered() -> None:
 
 
 def test_prioritize_selects_the_scores_of_each_workload() -> None:
-    one, two = Points({"a": 1, "b": 2}, "One"), Points({"a": 5, "b": 1}, "Two")
+    counted, two = Points({"a": 1, "b": 2}, "One"), Points({"a": 5, "b": 1}, "Two")
     profile = assemble(
         name="toy",
         prioritizer=Policy({"second": {"Two": 2}}),
-        scores=(Weighted(one, 1),),
-        registered={"One": one, "Two": two},
+        scores=(Weighted(counted, 1),),
+        registered={"One": counted, "Two": two},
     )
     snapshot = fleet_of("a", "b").snapshot()
     first = cycle.run(snapshot, Work(name="first"), profile, now=0)

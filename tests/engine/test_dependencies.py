@@ -3,9 +3,9 @@ from hypothesis import given
 
 from fairway.engine.dependencies import Dependencies, DependencyIndex, Event, event_of
 from fairway.engine.points import Reads
-from fairway.fleet.column import Key
-from fairway.fleet.direction import Direction
-from fairway.fleet.journal import Change
+from fairway.hosts.column import Key
+from fairway.hosts.direction import Direction
+from fairway.hosts.journal import Change
 
 CPU: Key = ("free", "cpu")
 ENV: Key = ("label", "env")
@@ -53,16 +53,16 @@ def test_index_finds_exactly_the_owners_that_an_event_concerns(
 ) -> None:
     index: DependencyIndex[int] = DependencyIndex()
     model: dict[int, Dependencies] = {}
-    for owner, each in owned:
-        if each is None:
+    for owner, dependency in owned:
+        if dependency is None:
             index.discard(owner)
             model.pop(owner, None)
         else:
-            index.put(owner, each)
-            model[owner] = each
-    found = index.concerned(event)
-    assert len(found) == len(set(found))
-    assert set(found) == {owner for owner, each in model.items() if each.concerned_by(event)}
+            index.put(owner, dependency)
+            model[owner] = dependency
+    concerned = index.concerned(event)
+    assert len(concerned) == len(set(concerned))
+    assert set(concerned) == {owner for owner, dependency in model.items() if dependency.concerned_by(event)}
     for owner in model:
         index.discard(owner)
     kept = (index._dependencies, index._readers, index._readers_of_hosts, index._anything)

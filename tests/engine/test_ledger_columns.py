@@ -7,9 +7,9 @@ from hypothesis import given
 
 from fairway.engine.ledger import Earmark, Ledger, LedgerColumns, LedgerError
 from fairway.engine.workload import HostKey, WorkloadKey
-from fairway.fleet.resources import earmarked, grantable
-from fairway.nodes import NodeFleet
-from nodes.builders import node
+from fairway.hosts.nodes import NodeFleet
+from fairway.hosts.resources import earmarked, grantable
+from hosts.nodes.builders import node
 
 HOSTS = (HostKey("n1", "u1"), HostKey("n2", "u2"))
 WHO = tuple(WorkloadKey("ns", name, name) for name in "abc")
@@ -50,7 +50,7 @@ def test_columns_and_kept_room_equal_what_the_ledger_grants(steps: list[Any], la
         LedgerColumns(ledger, fleet)
     for name, *arguments in steps:
         try:
-            with ledger.transaction(epoch=0) as transaction:
+            with ledger.transaction() as transaction:
                 getattr(transaction, name)(*arguments)
         except LedgerError:
             pass
@@ -59,8 +59,8 @@ def test_columns_and_kept_room_equal_what_the_ledger_grants(steps: list[Any], la
     view = fleet.snapshot()
     for host in HOSTS:
         row = view.hosts.row_of[host.name]
-        for who in WHO:
-            granted, own = ledger.grantable(host, who), ledger.earmarked_for(who).get(host, {})
+        for workload in WHO:
+            granted, own = ledger.grantable(host, workload), ledger.earmarked_for(workload).get(host, {})
             for resource in ("cpu", "gpu"):
                 left = int(view.counts(grantable(resource)).values[row]) + own.get(resource, 0)
                 assert max(0, left) == granted.get(resource, 0)
@@ -72,8 +72,8 @@ def test_recreated_host_is_not_erased_with_the_account_of_the_old_one() -> None:
     fleet.load([node("n1")])
     LedgerColumns(ledger, fleet)
     for host, cpu in ((HostKey("n1", "old"), 1), (HostKey("n1", "new"), 2)):
-        with ledger.transaction(epoch=0) as transaction:
+        with ledger.transaction() as transaction:
             transaction.set_capacity(host, {"cpu": cpu})
-    with ledger.transaction(epoch=0) as transaction:
+    with ledger.transaction() as transaction:
         transaction.remove_host(HostKey("n1", "old"))
     assert int(fleet.snapshot().counts(grantable("cpu")).values[0]) == 2

@@ -9,15 +9,14 @@ from hypothesis import given, settings
 from engine.toys import Work, fleet_of
 from fairway.api.placement import PlacementSpec
 from fairway.engine import cycle
-from fairway.engine.following import FEW
+from fairway.engine.following import MOST_CHANGED_ROWS
 from fairway.engine.memory import Memory
 from fairway.engine.points import Context, Reads, Timeless, Weighted
 from fairway.engine.profile import assemble
 from fairway.engine.ranking import TOTAL_BOUND
 from fairway.engine.status import OK, SKIPPED, Code, Status, unschedulable
-from fairway.fleet.bitmap import Rows
-from fairway.fleet.instant import SECOND
-from fairway.placement import PlacementWorkload, default_profile
+from fairway.hosts.bitmap import Rows
+from fairway.hosts.instant import SECOND
 from fairway.testing.builders import (
     addon,
     binding,
@@ -30,6 +29,7 @@ from fairway.testing.builders import (
     score,
 )
 from fairway.whatif.world import World
+from fairway.workloads.placement import PlacementWorkload, default_profile
 from strategies import AMOUNTS, NAMES, NOW, NOW_MICROS
 
 
@@ -63,12 +63,12 @@ class Cycles:
 
     def run(self) -> list[str]:
         snapshot = self.world.fleet.snapshot()
-        found = self.memory.run(snapshot, self.workload, default_profile(), now=self.now)
+        outcome = self.memory.run(snapshot, self.workload, default_profile(), now=self.now)
         fresh = cycle.run(snapshot, self.workload, default_profile(), now=self.now)
-        assert found.selected == fresh.selected
-        assert found.status == fresh.status
-        assert found.totals_by_name() == fresh.totals_by_name()
-        return found.selected
+        assert outcome.selected == fresh.selected
+        assert outcome.status == fresh.status
+        assert outcome.totals_by_name() == fresh.totals_by_name()
+        return outcome.selected
 
 
 def test_changed_row_is_followed_incrementally() -> None:
@@ -142,7 +142,7 @@ def test_decisions_of_others_are_followed_while_the_most_held_stays() -> None:
 def test_more_changed_rows_than_the_limit_start_over() -> None:
     cycles = Cycles(world_of(200), workload_of())
     cycles.run()
-    for at in range(FEW + 1):
+    for at in range(MOST_CHANGED_ROWS + 1):
         cycles.world.put(score(f"c{at:03d}", {"cpu": 50}))
     cycles.run()
     assert cycles.memory.followed == 0
@@ -169,9 +169,9 @@ def test_warnings_of_changed_rows_are_followed() -> None:
     world.put(score("c004", {"cpu": 100}, valid_until=NOW - timedelta(seconds=5)))
     cycles.run()
     snapshot = world.fleet.snapshot()
-    found = cycles.memory.run(snapshot, cycles.workload, default_profile(), now=cycles.now)
-    assert found.status.code is Code.WARNING
-    assert found.status.message == "AddOnPlacementScores c002/default c004/default expired"
+    outcome = cycles.memory.run(snapshot, cycles.workload, default_profile(), now=cycles.now)
+    assert outcome.status.code is Code.WARNING
+    assert outcome.status.message == "AddOnPlacementScores c002/default c004/default expired"
     world.put(score("c002", {"cpu": 1}))
     world.put(score("c004", {"cpu": 1}))
     cycles.run()
@@ -183,12 +183,13 @@ def test_memory_of_outcomes_is_bounded() -> None:
     memory = Memory(limit=8000)
     for name in ("a", "b", "c"):
         workload = PlacementWorkload(placement(name, spec=PlacementSpec(numberOfClusters=1)))
-        for _ in range(2):
+        for _ in range(3):
             memory.run(world.fleet.snapshot(), workload, default_profile(), now=NOW_MICROS)
-    assert memory.followed == 3
+            assert memory.size <= 8000
+    assert memory.followed == 4
     first = PlacementWorkload(placement("a", spec=PlacementSpec(numberOfClusters=1)))
     memory.run(world.fleet.snapshot(), first, default_profile(), now=NOW_MICROS)
-    assert memory.followed == 3
+    assert memory.followed == 4
 
 
 def test_forgotten_workload_starts_over() -> None:
@@ -232,13 +233,13 @@ def test_following_agrees_with_starting_over(
     wanted: int, start: list[object], steps: list[list[object]]
 ) -> None:
     world = World([cluster_set("default"), binding("default")])
-    for thing in start:
-        world.put(thing)
+    for obj in start:
+        world.put(obj)
     cycles = Cycles(world, workload_of(wanted))
     cycles.run()
     for things in steps:
-        for thing in things:
-            world.put(thing)
+        for obj in things:
+            world.put(obj)
         cycles.run()
 
 
@@ -274,7 +275,7 @@ def test_deleted_host_is_followed_by_profile_without_reads() -> None:
     assert memory.followed == 2
 
 
-def test_following_a_row_asks_for_no_basis_that_cannot_have_changed() -> None:
+def test_following_a_row_computes_no_basis_that_cannot_have_changed() -> None:
     """Computing a basis may take time proportional to the fleet."""
     asked: list[str] = []
 
@@ -374,29 +375,41 @@ def test_filter_that_passes_with_a_message_continues_the_filters(said: Status) -
     assert memory.followed == 1
 
 
-def test_full_memory_drops_the_workload_that_was_not_used_for_longest() -> None:
-    world = world_of(20)
-    snapshot = world.fleet.snapshot()
-    works = [
-        PlacementWorkload(placement(name, spec=PlacementSpec(numberOfClusters=1)))
-        for name in ("first", "second", "third")
-    ]
-    memory = Memory()
+class Sweeps:
+    """A memory with room for two of the workloads that it is asked for."""
 
-    def follows(workload: PlacementWorkload) -> bool:
-        before = memory.followed
-        memory.run(snapshot, workload, default_profile(), now=NOW_MICROS)
-        return memory.followed > before
+    def __init__(self) -> None:
+        self._snapshot = world_of(20).fleet.snapshot()
+        self._workloads: dict[str, PlacementWorkload] = {}
+        self.memory = Memory()
+        self.follows("any")
+        self.memory = Memory(limit=2 * self.memory.size)
 
-    follows(works[0])
-    memory = Memory(limit=2 * memory.size)
-    first, second, third = works
-    follows(first)
-    follows(second)
-    assert follows(first)
-    follows(third)
-    assert follows(first)
-    assert not follows(second)
+    def follows(self, name: str) -> bool:
+        before = self.memory.followed
+        if name not in self._workloads:
+            spec = PlacementSpec(numberOfClusters=1)
+            self._workloads[name] = PlacementWorkload(placement(name, spec=spec))
+        self.memory.run(self._snapshot, self._workloads[name], default_profile(), now=NOW_MICROS)
+        return self.memory.followed > before
+
+
+def test_workloads_that_take_turns_stay_incremental_as_far_as_they_fit() -> None:
+    sweeps = Sweeps()
+    for _ in range(2):
+        for name in "abc":
+            sweeps.follows(name)
+    assert [[sweeps.follows(name) for name in "abc"] for _ in range(2)] == [[True, True, False]] * 2
+
+
+def test_workload_that_is_used_twice_takes_the_place_of_one_that_is_used_no_more() -> None:
+    sweeps = Sweeps()
+    for name in ("idle", "first", "second", "first"):
+        sweeps.follows(name)
+    assert not sweeps.follows("second")
+    assert sweeps.follows("second")
+    assert sweeps.follows("first")
+    assert not sweeps.follows("idle")
 
 
 @pytest.mark.parametrize("total", [TOTAL_BOUND, 1 - TOTAL_BOUND, -TOTAL_BOUND, -TOTAL_BOUND - 1])
@@ -419,14 +432,14 @@ def test_total_at_the_bound_of_the_ranking_agrees_with_starting_over(total: int)
     assert memory.run(snapshot, Work(wanted=2), profile, now=0).selected == expected
 
 
-@pytest.mark.parametrize("count", [FEW, FEW + 1])
+@pytest.mark.parametrize("count", [MOST_CHANGED_ROWS, MOST_CHANGED_ROWS + 1])
 def test_as_many_changed_rows_as_allowed_are_followed(count: int) -> None:
-    cycles = Cycles(world_of(FEW + 20), workload_of())
+    cycles = Cycles(world_of(MOST_CHANGED_ROWS + 20), workload_of())
     cycles.run()
     for at in range(count):
         cycles.world.put(score(f"c{at:03d}", {"cpu": 50}))
     cycles.run()
-    assert cycles.memory.followed == (count == FEW)
+    assert cycles.memory.followed == (count == MOST_CHANGED_ROWS)
 
 
 def test_cycle_of_an_earlier_snapshot_is_not_mistaken_for_the_present() -> None:
@@ -435,8 +448,8 @@ def test_cycle_of_an_earlier_snapshot_is_not_mistaken_for_the_present() -> None:
     world.put(score("c005", {"cpu": 100}))
     world.fleet.delete_cluster("c019")
     for snapshot in (earlier, world.fleet.snapshot(), earlier):
-        found = memory.run(snapshot, workload, default_profile(), now=NOW_MICROS)
-        assert found.selected == cycle.run(snapshot, workload, default_profile(), now=NOW_MICROS).selected
+        outcome = memory.run(snapshot, workload, default_profile(), now=NOW_MICROS)
+        assert outcome.selected == cycle.run(snapshot, workload, default_profile(), now=NOW_MICROS).selected
 
 
 def test_change_that_the_journal_forgot_starts_over() -> None:

@@ -23,17 +23,17 @@ from fairway.engine.points import (
 from fairway.engine.profile import assemble
 from fairway.engine.status import OK, Code, Status
 from fairway.engine.workload import Workload
-from fairway.fleet.bitmap import Bits, Rows
-from fairway.plugins.addon_score import AddOnScore
-from fairway.plugins.allocatable import Allocatable
-from fairway.plugins.balance import Balance
-from fairway.plugins.calculator import Calculator
-from fairway.plugins.clustersets import ClusterSets
-from fairway.plugins.missing_score import MissingScore
-from fairway.plugins.predicate import Predicate
-from fairway.plugins.prioritizer_policy import PrioritizerPolicy
-from fairway.plugins.spread import Spread
-from fairway.plugins.taints import TaintToleration
+from fairway.hosts.bitmap import Bits, Rows
+from fairway.workloads.placement.plugins.addon_score import AddOnScore
+from fairway.workloads.placement.plugins.allocatable import Allocatable
+from fairway.workloads.placement.plugins.balance import Balance
+from fairway.workloads.placement.plugins.calculator import Calculator
+from fairway.workloads.placement.plugins.clustersets import ClusterSets
+from fairway.workloads.placement.plugins.missing_score import MissingScore
+from fairway.workloads.placement.plugins.predicate import Predicate
+from fairway.workloads.placement.plugins.prioritizer_policy import PrioritizerPolicy
+from fairway.workloads.placement.plugins.spread import Spread
+from fairway.workloads.placement.plugins.taints import TaintToleration
 
 
 def test_extension_points_are_those_of_kube_scheduler_and_of_fairway_in_order() -> None:

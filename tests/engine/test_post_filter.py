@@ -11,9 +11,9 @@ from fairway.engine.outcome import Outcome
 from fairway.engine.points import Context
 from fairway.engine.profile import assemble
 from fairway.engine.status import OK, Code, Status, failed, unschedulable
-from fairway.placement import PlacementWorkload
 from fairway.testing.builders import cluster, placement
 from fairway.whatif.world import World
+from fairway.workloads.placement import PlacementWorkload
 
 
 class Only:
@@ -58,7 +58,7 @@ def test_post_filter_gets_status_of_every_host() -> None:
     outcome = outcome_of("c", plugin)
     assert outcome.selected == []
     assert outcome.relief == OK
-    assert [sorted(each) for each in plugin.asked] == [[0, 1]]
+    assert [sorted(rejections) for rejections in plugin.asked] == [[0, 1]]
     assert {status.message for status in plugin.asked[0].values()} == {"is not c"}
 
 

@@ -19,7 +19,7 @@ from fairway.engine.profile import (
 from fairway.engine.registry import Registry
 from fairway.engine.status import OK, Status
 from fairway.engine.workload import Workload
-from fairway.fleet.bitmap import Rows
+from fairway.hosts.bitmap import Rows
 
 
 class Everywhere:
@@ -94,15 +94,15 @@ def test_profile_lists_plugins_once_in_the_order_of_their_calls() -> None:
         scores=(Weighted(points), Weighted(prepared, 2)),
         reserves=(everywhere,),
     )
-    *found, last = plugins_of(profile)
-    assert found == [admit, first, second, everywhere, points, prepared]
+    *plugins, last = plugins_of(profile)
+    assert plugins == [admit, first, second, everywhere, points, prepared]
     assert isinstance(last, BestHosts)
 
 
 def test_profiles_compare_by_identity() -> None:
-    one, other = assemble(name="same"), assemble(name="same")
-    assert one != other
-    assert len({one, other}) == 2
+    first, other = assemble(name="same"), assemble(name="same")
+    assert first != other
+    assert len({first, other}) == 2
 
 
 def test_pre_score_runs_only_where_it_is_enabled() -> None:
@@ -135,7 +135,7 @@ def test_one_instance_serves_all_points_of_a_plugin_with_its_args() -> None:
     plugins: list[object] = [profile.queue_sort, *profile.reserves]
     plugins += [profile.filters[0].plugin, profile.scores[0].plugin, profile.choosers[0].plugin]
     assert len(plugins) == 5
-    assert all(each is plugins[0] for each in plugins)
+    assert all(plugin is plugins[0] for plugin in plugins)
     (scorer,) = profile.scores
     assert scorer.prepare is None  # not enabled at PreScore
     assert profile.on_fault is OnFault.SKIP
@@ -145,7 +145,7 @@ def test_one_instance_serves_all_points_of_a_plugin_with_its_args() -> None:
 
 def test_weight_0_means_1_and_the_order_of_the_spec_counts() -> None:
     profile = build_profile(spec(Score=(Enabled("Two", 3), Enabled("One"))), registry())
-    assert [(each.plugin.name, each.weight) for each in profile.scores] == [("Two", 3), ("One", 1)]
+    assert [(scorer.plugin.name, scorer.weight) for scorer in profile.scores] == [("Two", 3), ("One", 1)]
 
 
 @pytest.mark.parametrize(

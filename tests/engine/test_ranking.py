@@ -7,7 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from engine.toys import rows
 from fairway.engine import ranking
 from fairway.engine.ranking import ABSENT, TOTAL_BOUND, Front
-from fairway.fleet.hosts import RANK_BITS
+from fairway.hosts.hosts import RANK_BITS
 
 LAST_RANK = (1 << RANK_BITS) - 2
 """The highest possible rank of a host."""
@@ -16,13 +16,13 @@ LAST_RANK = (1 << RANK_BITS) - 2
 def best(totals: list[int], *, wanted: int | None, ranks: list[int] | None = None) -> list[int]:
     """Return the best of the rows 10, 11, 12, …; ranks are ascending by default."""
     count = len(totals)
-    found = ranking.best(
+    selected = ranking.best(
         np.arange(10, 10 + count),
         np.array(totals, dtype=np.int64),
         np.array(range(1, count + 1) if ranks is None else ranks, dtype=np.int64),
         wanted=wanted,
     )
-    return [int(row) for row in found]
+    return [int(row) for row in selected]
 
 
 @pytest.mark.parametrize(
@@ -91,8 +91,8 @@ totals_of_any_size = st.one_of(
 def test_best_equals_sorting_for_any_totals(hosts: list[tuple[int, int]], wanted: int | None) -> None:
     expected = sorted(range(len(hosts)), key=lambda at: (-hosts[at][0], hosts[at][1]))
     count = len(hosts) if wanted is None else max(0, wanted)
-    found = best([total for total, _ in hosts], wanted=wanted, ranks=[rank for _, rank in hosts])
-    assert found == [at + 10 for at in expected[:count]]
+    selected = best([total for total, _ in hosts], wanted=wanted, ranks=[rank for _, rank in hosts])
+    assert selected == [at + 10 for at in expected[:count]]
 
 
 def front_of(count: int, *, wanted: int) -> Front:
@@ -172,11 +172,11 @@ class FrontMachine(RuleBasedStateMachine):
     def answers_what_sorting_gives(self) -> None:
         if not hasattr(self, "front"):
             return
-        found = self.front.take()
-        if found is None:
+        front = self.front.take()
+        if front is None:
             self.front = self.made()
-            found = self.front.take()
-        assert found == sorted(self.keys, key=self.keys.__getitem__)[: self.wanted]
+            front = self.front.take()
+        assert front == sorted(self.keys, key=self.keys.__getitem__)[: self.wanted]
 
 
 class NarrowFront(Front):

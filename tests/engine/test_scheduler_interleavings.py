@@ -26,8 +26,8 @@ from fairway.engine.commit.instructions import (
     RunBind,
     RunPreBind,
 )
-from fairway.engine.dependencies import Event, event_of
-from fairway.engine.ledger import Earmark, Entry, Ledger, LedgerColumns, LedgerError
+from fairway.engine.dependencies import event_of
+from fairway.engine.ledger import Earmark, Ledger, LedgerColumns, LedgerError
 from fairway.engine.ledger.ledger import Speculation
 from fairway.engine.points import Weighted
 from fairway.engine.profile import assemble
@@ -35,12 +35,12 @@ from fairway.engine.queue import State
 from fairway.engine.scheduler import Scheduler
 from fairway.engine.status import OK, failed
 from fairway.engine.workload import HostKey, Workload, WorkloadKey
-from fairway.fleet.instant import SECOND
-from fairway.nodes import NodeFleet
-from fairway.plugins.reserve_capacity import NAME as RESERVE
-from fairway.plugins.reserve_capacity import ReserveCapacity
-from fairway.plugins.resources import LeastAllocated, ResourcesFit
-from nodes.builders import node
+from fairway.hosts.instant import SECOND
+from fairway.hosts.journal import Change, joined
+from fairway.hosts.nodes import NodeFleet
+from fairway.hosts.steps import finish
+from hosts.nodes.builders import node
+from ledger_plugins import RESERVE, Fit, MostRoom, ReserveDemand
 
 NEVER = 1 << 60
 LATE = 2 * SECOND
@@ -66,16 +66,17 @@ class Leader:
 
     def __init__(self, ledger: Ledger, hosts: dict[str, tuple[HostKey, int]]) -> None:
         self.ledger, self.fleet = ledger, NodeFleet()
+        self.changes: list[Change] = []
+        """Of the table of hosts, that nothing reported yet."""
         LedgerColumns(ledger, self.fleet)
         self.fleet.load(node_of(host, cpu) for host, cpu in hosts.values())
-        self.unpersisted: list[Entry] = []
-        reserve = ReserveCapacity(ledger=ledger, persist=lambda entries: self.unpersisted.extend(entries))
+        self.fleet.follow(self.changes.append)
         binder = Binder()
         profile = assemble(
             name="p",
-            filters=[ResourcesFit(ledger=ledger)],
-            scores=[Weighted(LeastAllocated(resources={"cpu": 1}, ledger=True), 1)],
-            reserves=[reserve],
+            filters=[Fit(ledger)],
+            scores=[Weighted(MostRoom("cpu", unit=UNIT), 1)],
+            reserves=[ReserveDemand(ledger)],
             permits=[Approval(unit=UNIT)],
             pre_binds=[binder],
             binds=[binder],
@@ -86,8 +87,14 @@ class Leader:
             host_key=host_key,
             flush_after=NEVER,
             late_bind=LATE,
+            changes=self.take_changes,
         )
         self.running: list[RunPreBind | RunBind | ReadBack] = []
+
+    def take_changes(self) -> Change:
+        change = joined(self.changes)
+        self.changes.clear()
+        return change
 
 
 class Simulation:
@@ -97,13 +104,10 @@ class Simulation:
         self.known: dict[str, Workload[None]] = {}
         self.hosts: dict[str, tuple[HostKey, int]] = {}
         self.bound: dict[WorkloadKey, HostKey] = {}
-        self.reserved: dict[tuple[HostKey, WorkloadKey], Entry] = {}
-        """In the statuses of the workloads."""
         self.late: list[tuple[WorkloadKey, HostKey, int]] = []
         """Requests that may still take effect after the client gave up on them, and until when."""
         self.informs: list[tuple[WorkloadKey, HostKey]] = []
         self.shrunk: set[HostKey] = set()
-        self.epoch = 0
         self.leader = self.elect()
         for number in (2, 3):
             self.change_host(number)
@@ -119,74 +123,55 @@ class Simulation:
     def bind(self, key: WorkloadKey, host: HostKey) -> bool:
         """An object is bound once, and to a host that exists."""
         alive = self.hosts.get(host.name, (None, 0))[0] == host
-        if not alive or key in self.bound or all(each.key != key for each in self.known.values()):
+        if not alive or key in self.bound or all(workload.key != key for workload in self.known.values()):
             return False
         self.bound[key] = host
         self.informs.append((key, host))
         return True
 
-    def persist(self) -> None:
-        for entry in self.leader.unpersisted:
-            assert isinstance(entry.subject, WorkloadKey)
-            if entry.value is None:
-                self.reserved.pop((entry.host, entry.subject), None)
-            elif any(each.key == entry.subject for each in self.known.values()):
-                self.reserved[entry.host, entry.subject] = entry
-        self.leader.unpersisted = []
-
     # A process leads
 
     def elect(self) -> Leader:
         """Rebuild everything from the hub."""
-        self.epoch += 1
-        demand = {each.key: each.demand for each in self.known.values()}
-        alive = {host for host, _ in self.hosts.values()}
-        self.reserved = {at: entry for at, entry in self.reserved.items() if at[0] in alive}
-        ledger = Ledger.rebuild(
-            epoch=self.epoch,
-            capacities=[(host, {"cpu": cpu * UNIT}) for host, cpu in self.hosts.values()],
-            observed=[(host, key, demand[key]) for key, host in self.bound.items()],
-            objects=self.reserved.values(),
+        demand = {workload.key: workload.demand for workload in self.known.values()}
+        ledger = finish(
+            Ledger.rebuild_in_steps(
+                capacities=[(host, {"cpu": cpu * UNIT}) for host, cpu in self.hosts.values()],
+                observed=[(host, key, demand[key]) for key, host in self.bound.items()],
+            )
         )
-        for host in alive:
-            account = ledger.account(host)
-            assert account is not None
-            promised = {who: entry.value for (at, who), entry in self.reserved.items() if at == host}
-            assert account.reservations == promised, "differs from what was promised"
         leader = Leader(ledger, self.hosts)
         self.informs = []
         for workload in self.known.values():
-            key = workload.key
-            if key in self.bound:
-                with ledger.transaction(epoch=self.epoch) as tx:
-                    tx.confirm(self.bound[key], key, workload.demand)
-                leader.unpersisted += tx.entries
-            elif hosts := tuple(host for host, who in self.reserved if who == key):
-                self.perform(leader.scheduler.adopt(workload, hosts, now=self.now), leader)
-            else:
+            if workload.key not in self.bound:
                 leader.scheduler.put(workload, now=self.now)
         return leader
 
     def crash(self, number: int) -> None:
-        """Requests that were sent may take effect later; what was not persisted is forgotten."""
+        """Requests on their way take effect before the new leader lists, or not at all; the rest is forgotten."""
         for run in self.leader.running:
-            if isinstance(run, RunBind):
-                self.late.append((run.key, run.context.hosts[0], self.now + number % LATE))
+            if isinstance(run, RunBind) and number % 2:
+                self.bind(run.key, run.context.hosts[0])
+        for key, host, until in self.late:
+            if self.now < until and number // 2 % 2:
+                self.bind(key, host)
+        self.late = []
         self.leader = self.elect()
 
     def perform(self, instructions: list[ForCaller], leader: Leader | None = None) -> None:
         leader = leader or self.leader
-        for each in instructions:
-            if isinstance(each, Cancel):
-                leader.running = [run for run in leader.running if run.token != each.token]
-            elif isinstance(each, RunPreBind | RunBind | ReadBack):
-                leader.running.append(each)
+        for instruction in instructions:
+            if isinstance(instruction, Cancel):
+                leader.running = [run for run in leader.running if run.token != instruction.token]
+            elif isinstance(instruction, RunPreBind | RunBind | ReadBack):
+                leader.running.append(instruction)
             else:
-                assert isinstance(each, Bound | Returned)
+                assert isinstance(instruction, Bound | Returned)
 
-    def report(self, event: Event | None) -> None:
-        if event is not None:
-            self.leader.scheduler.on_event(event, now=self.now)
+    def report(self, label: str) -> None:
+        """Wake the workloads that the changes of the table concern, those of the ledger included."""
+        event = event_of(self.leader.take_changes(), label=label)
+        self.leader.scheduler.on_event(event, now=self.now)
 
     # Moves
 
@@ -208,7 +193,7 @@ class Simulation:
         if key not in self.bound and not self.may_be_bound(key):
             demand = {"cpu": (1 + number // 4 % 3) * UNIT}
             workload = self.known[workload.name] = Workload(key=key, spec=None, demand=demand)
-        if key not in self.bound or any(each[0] == key for each in self.informs):
+        if key not in self.bound or any(inform[0] == key for inform in self.informs):
             self.perform(self.leader.scheduler.put(workload, now=self.now))
 
     def may_be_bound(self, key: WorkloadKey) -> bool:
@@ -223,18 +208,16 @@ class Simulation:
             return
         key = workload.key
         host = self.bound.pop(key, None)
-        self.informs = [each for each in self.informs if each[0] != key]
-        self.reserved = {at: entry for at, entry in self.reserved.items() if at[1] != key}
+        self.informs = [inform for inform in self.informs if inform[0] != key]
         self.perform(self.leader.scheduler.delete(key, now=self.now))
         if host is not None:
             self.leave(host, key)
 
     def leave(self, host: HostKey, key: WorkloadKey) -> None:
-        with self.leader.ledger.transaction(epoch=self.epoch) as tx:
+        with self.leader.ledger.transaction() as tx:
             tx.observe(host, key, None)
             tx.release(host, key)
-        self.leader.unpersisted += tx.entries
-        self.report(tx.event(f"{key} left"))
+        self.report(f"{key} left")
 
     def change_host(self, number: int) -> None:
         """Add or resize a host, in the table and in the ledger."""
@@ -246,11 +229,10 @@ class Simulation:
         self.hosts[name] = (host, cpu)
         if cpu < old:
             self.shrunk.add(host)
-        with self.leader.ledger.transaction(epoch=self.epoch) as tx:
+        with self.leader.ledger.transaction() as tx:
             tx.set_capacity(host, {"cpu": cpu * UNIT})
-        change = self.leader.fleet.upsert_node(node_of(host, cpu))
-        self.report(event_of(change, label=f"{name} changed"))
-        self.report(tx.event(f"{name} resized"))
+        self.leader.fleet.upsert_node(node_of(host, cpu))
+        self.report(f"{name} changed")
 
     def remove_host(self, number: int) -> None:
         """Its workloads lose their place; half of the time the host is recreated at once."""
@@ -261,10 +243,9 @@ class Simulation:
         lost = [key for key, at in self.bound.items() if at == host]
         for key in lost:
             del self.bound[key]
-        self.informs = [each for each in self.informs if each[1] != host]
-        with self.leader.ledger.transaction(epoch=self.epoch) as tx:
+        self.informs = [inform for inform in self.informs if inform[1] != host]
+        with self.leader.ledger.transaction() as tx:
             tx.remove_host(host)
-        self.leader.unpersisted += tx.entries
         self.leader.fleet.delete_node(name)
         if number // 2 % 2:
             self.change_host(number)
@@ -308,7 +289,6 @@ class Simulation:
         elif number % 8 == 0:
             self.perform(scheduler.failed(run.key, run.token, RuntimeError("broken"), now=self.now))
         else:
-            self.persist()
             self.perform(scheduler.finished(run.key, run.token, OK, now=self.now))
 
     def reply(self, run: RunBind, mode: int) -> None:
@@ -324,7 +304,7 @@ class Simulation:
             self.perform(scheduler.finished(run.key, run.token, OK, now=self.now))
 
     def take_effect(self, number: int) -> None:
-        self.late = [each for each in self.late if self.now < each[2]]
+        self.late = [write for write in self.late if self.now < write[2]]
         if self.late:
             key, host, _ = self.late.pop(number % len(self.late))
             self.bind(key, host)
@@ -332,9 +312,8 @@ class Simulation:
     def inform(self, _number: int) -> None:
         if self.informs:
             key, host = self.informs.pop(0)
-            with self.leader.ledger.transaction(epoch=self.epoch) as tx:
+            with self.leader.ledger.transaction() as tx:
                 tx.confirm(host, key, self.known[key.name].demand)
-            self.leader.unpersisted += tx.entries
             self.perform(self.leader.scheduler.observed(key, (host,), now=self.now))
 
     def what_if(self, number: int) -> None:
@@ -372,18 +351,19 @@ class Simulation:
     # Laws
 
     def check(self) -> None:
-        demand = {each.key: cpu_of(each) for each in self.known.values()}
+        demand = {workload.key: cpu_of(workload) for workload in self.known.values()}
         used = Counter[HostKey]()
         for key, host in self.bound.items():
             used[host] += demand[key]
         for host, cpu in self.hosts.values():
             assert used[host] <= cpu or host in self.shrunk, "overcommitted"
         for workload in self.known.values():
-            found = self.leader.scheduler.queue.explain(workload.key)
-            reasons = () if found is None else found.reasons
-            assert not any(each.startswith(RESERVE) for each in reasons), "stricter than the filter"
-        faults = self.leader.scheduler.take_faults()
-        assert {each.plugin for each in faults} <= {Binder.name}, faults
+            explanation = self.leader.scheduler.queue.explain(workload.key)
+            reasons = () if explanation is None else explanation.reasons
+            assert not any(reason.startswith(RESERVE) for reason in reasons), "stricter than the filter"
+        machines = self.leader.scheduler._machines.values()
+        faults = [fault for machine in machines for fault in machine.take_faults()]
+        assert {fault.plugin for fault in faults} <= {Binder.name}, faults
 
     def settle(self) -> None:
         """Answer everything, report everything, pass time as asked for, until only events could change anything."""
@@ -400,7 +380,9 @@ class Simulation:
             deadline = scheduler.next_deadline()
             if deadline is None or deadline >= NEVER:
                 break
-            waiting = [each.key for each in self.known.values() if self.waits_for_permit(each.key)]
+            waiting = [
+                workload.key for workload in self.known.values() if self.waits_for_permit(workload.key)
+            ]
             for key in waiting:
                 self.perform(scheduler.allow(key, "Approval", now=self.now))
             if not waiting:
@@ -409,7 +391,6 @@ class Simulation:
                 self.perform(scheduler.advance(now=self.now))
         else:
             raise AssertionError("does not come to rest")
-        self.persist()
         self.check_rest()
 
     def waits_for_permit(self, key: WorkloadKey) -> bool:
@@ -420,23 +401,22 @@ class Simulation:
     def check_rest(self) -> None:
         scheduler, ledger = self.leader.scheduler, self.leader.ledger
         assert len(scheduler) == 0
-        unbound = [each for each in self.known.values() if each.key not in self.bound]
+        unbound = [workload for workload in self.known.values() if workload.key not in self.bound]
         assert len(scheduler.queue) == len(unbound), "forgotten, or queued although bound"
         for workload in unbound:
-            found = scheduler.queue.explain(workload.key)
-            assert found is not None
-            assert found.state is State.UNSCHEDULABLE
-            if found.reasons[0].startswith("Approval"):
+            explanation = scheduler.queue.explain(workload.key)
+            assert explanation is not None
+            assert explanation.state is State.UNSCHEDULABLE
+            if explanation.reasons[0].startswith("Approval"):
                 continue  # denied or timed out: waits for a change
             room = [ledger.grantable(host, workload.key)["cpu"] for host, _ in self.hosts.values()]
             assert max(room, default=0) < workload.demand["cpu"], "could be placed"
-        demand = {each.key: each.demand for each in self.known.values()}
-        assert not self.reserved, "promised, but neither observed nor released"
+        demand = {workload.key: workload.demand for workload in self.known.values()}
         assert set(ledger.hosts()) == {host for host, _ in self.hosts.values()}
         for host, _ in self.hosts.values():
             account = ledger.account(host)
             assert account is not None
-            assert account.reservations == {}
+            assert account.reservations == {}, "promised, but neither observed nor released"
             assert account.observed == {key: demand[key] for key, at in self.bound.items() if at == host}
 
 
@@ -449,7 +429,7 @@ MOVES = (
 moves = st.lists(st.tuples(st.sampled_from(sorted(set(MOVES))), st.integers(0, BIGGEST)), max_size=40)
 
 
-@settings(max_examples=50, phases=[each for each in Phase if each is not Phase.explain])
+@settings(max_examples=50, phases=[phase for phase in Phase if phase is not Phase.explain])
 @given(moves=moves)
 def test_scheduler_overcommits_loses_and_forgets_nothing_whatever_crashes(moves: list[Move]) -> None:
     Simulation().play(moves)

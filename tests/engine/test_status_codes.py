@@ -14,7 +14,7 @@ from fairway.engine.points import CommitContext, Context, Weighted
 from fairway.engine.profile import assemble
 from fairway.engine.queue import State
 from fairway.engine.status import OK, Code, Status
-from fairway.fleet.bitmap import Bits, Rows
+from fairway.hosts.bitmap import Bits, Rows
 
 
 @dataclass
@@ -69,13 +69,13 @@ def after(point: str, code: Code) -> Scheduled:
         pre_binds=only,
         binds=only,
     )
-    it = Scheduled(fleet_of("a"), scheduler_of(profile))
-    it.scheduler.put(workload("w"), now=NOW)
-    rest = it.step()
+    bench = Scheduled(fleet_of("a"), scheduler_of(profile))
+    bench.scheduler.put(workload("w"), now=NOW)
+    rest = bench.step()
     while rest and isinstance(run := rest[0], RunPreBind | RunBind):
         answer = plugin.at("PreBind" if isinstance(run, RunPreBind) else "Bind")
-        rest = [*it.scheduler.finished(run.key, run.token, answer, now=NOW)]
-    return it
+        rest = [*bench.scheduler.finished(run.key, run.token, answer, now=NOW)]
+    return bench
 
 
 TABLE = """
@@ -106,23 +106,23 @@ CASES = [
 
 @pytest.mark.parametrize(("point", "code", "effect"), CASES)
 def test_status_code_decides_where_the_workload_waits(point: str, code: Code, effect: str) -> None:
-    it = after(point, code)
-    assert it.state("w") is STATES[effect]
+    bench = after(point, code)
+    assert bench.state("w") is STATES[effect]
     if effect == "waits":
-        (reason,) = it.reasons("w")
+        (reason,) = bench.reasons("w")
         assert reason.startswith("Answers: "), "the plugin is blamed"
     elif effect == "retried":
-        found = it.scheduler.queue.explain(workload("w").key)
-        assert found is not None
-        assert found.wakes == (), "no plugin is blamed: it is retried after its back-off"
+        explanation = bench.scheduler.queue.explain(workload("w").key)
+        assert explanation is not None
+        assert explanation.wakes == (), "no plugin is blamed: it is retried after its back-off"
 
 
 @pytest.mark.parametrize("point", ["Filter", "Reserve", "Permit"])
 def test_event_for_a_pending_plugin_skips_the_back_off(point: str) -> None:
     for code, expected in ((Code.PENDING, State.ACTIVE), (Code.UNSCHEDULABLE, State.BACKOFF)):
-        it = after(point, code)
-        it.scheduler.on_event(Event(label="image pulled"), now=NOW)
-        assert it.state("w") is expected
+        bench = after(point, code)
+        bench.scheduler.on_event(Event(label="image pulled"), now=NOW)
+        assert bench.state("w") is expected
 
 
 def test_every_status_code_is_in_the_table() -> None:

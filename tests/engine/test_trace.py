@@ -8,7 +8,7 @@ from fairway.engine.points import Context, Scores, Weighted
 from fairway.engine.profile import Profile, assemble
 from fairway.engine.status import misconfigured
 from fairway.engine.trace import LEFT_OUT, NONE_WANTED, Contribution, HostTrace, Trace
-from fairway.fleet.bitmap import Rows
+from fairway.hosts.bitmap import Rows
 
 NAMES = ("a", "b", "c", "d", "e", "f")
 SCORES = (Weighted(Points({"a": 1, "b": 5, "c": 5}, "One"), 2), Weighted(Points({"c": -1, "d": 0}, "Two"), 1))
@@ -27,7 +27,7 @@ PROFILE = assemble(
 
 
 def test_trace_orders_selected_ranked_rejected_hosts() -> None:
-    assert [each.host for each in traced(PROFILE)] == ["b", "c", "a", "d", "e", "f"]
+    assert [trace.host for trace in traced(PROFILE)] == ["b", "c", "a", "d", "e", "f"]
 
 
 def test_trace_of_selected_host_has_rank_total_and_scores() -> None:
@@ -45,13 +45,13 @@ def test_trace_points_are_score_times_weight() -> None:
 
 
 def test_trace_of_unselected_host_counts_better_hosts() -> None:
-    found = traced(PROFILE, wanted=2).host("a")
-    assert (found.selected, found.rank, found.total, found.rejected_by) == (False, 3, 2, "")
-    assert found.reason == "passed every filter, but 2 hosts ranked higher, and 2 are wanted"
+    trace = traced(PROFILE, wanted=2).host("a")
+    assert (trace.selected, trace.rank, trace.total, trace.rejected_by) == (False, 3, 2, "")
+    assert trace.reason == "passed every filter, but 2 hosts ranked higher, and 2 are wanted"
 
 
 def test_trace_ranks_continue_below_selected_hosts() -> None:
-    assert {each.host: each.rank for each in traced(PROFILE)} == {
+    assert {trace.host: trace.rank for trace in traced(PROFILE)} == {
         "b": 1,
         "c": 2,
         "a": 3,
@@ -83,9 +83,9 @@ def test_trace_of_ended_cycle_has_its_message_for_every_host() -> None:
         filters=(Refuse(["e"]),),
         prioritizer=Policy({}, refusal=misconfigured("no sense", plugin="P")),
     )
-    found = traced(profile)
-    assert found.host("a") == HostTrace(host="a", rejected_by="P", reason="no sense")
-    assert found.host("e") == HostTrace(host="e", rejected_by="Refuse", reason="e is refused")
+    trace = traced(profile)
+    assert trace.host("a") == HostTrace(host="a", rejected_by="P", reason="no sense")
+    assert trace.host("e") == HostTrace(host="e", rejected_by="Refuse", reason="e is refused")
 
 
 class FirstOnly:
@@ -104,16 +104,16 @@ class Explained(FirstOnly):
 
 
 def test_trace_uses_explanation_of_choose_plugin() -> None:
-    found = traced(assemble(name="toy", choosers=(Explained(),)), wanted=2)
-    assert found.host("b").reason == "because"
-    assert found.host("c").reason == LEFT_OUT
+    trace = traced(assemble(name="toy", choosers=(Explained(),)), wanted=2)
+    assert trace.host("b").reason == "because"
+    assert trace.host("c").reason == LEFT_OUT
 
 
 def test_trace_of_host_skipped_without_explanation() -> None:
-    found = traced(assemble(name="toy", choosers=(FirstOnly(),)), wanted=2)
-    assert found.host("b").reason == LEFT_OUT
-    everybody = traced(assemble(name="toy", choosers=(FirstOnly(),)), wanted=None)
-    assert everybody.host("f").reason == LEFT_OUT
+    trace = traced(assemble(name="toy", choosers=(FirstOnly(),)), wanted=2)
+    assert trace.host("b").reason == LEFT_OUT
+    unlimited = traced(assemble(name="toy", choosers=(FirstOnly(),)), wanted=None)
+    assert unlimited.host("f").reason == LEFT_OUT
 
 
 def test_trace_of_workload_that_wants_no_host() -> None:
@@ -125,9 +125,9 @@ def test_trace_calls_plugins_lazily() -> None:
     profile = assemble(name="toy", filters=(refuse,))
     outcome = cycle.run(fleet_of(*NAMES).snapshot(), Work(), profile, now=0)
     refuse.asked.clear()
-    found = Trace(outcome)
+    trace = Trace(outcome)
     assert refuse.asked == []
-    found.host("a")
+    trace.host("a")
     assert refuse.asked == []
-    found.host("e")
+    trace.host("e")
     assert refuse.asked == ["e"]

@@ -4,13 +4,13 @@ from datetime import UTC, datetime, timedelta
 
 from fairway.api.cluster import Taint
 from fairway.api.placement import PlacementSpec, Toleration
-from fairway.clusters import Fleet
 from fairway.engine import cycle
 from fairway.engine.memory import Memory
 from fairway.engine.points import NEVER_CHANGES
-from fairway.fleet.instant import to_micros
-from fairway.placement import PlacementWorkload, default_profile
+from fairway.hosts.clusters import Fleet
+from fairway.hosts.instant import to_micros
 from fairway.testing import builders as make
+from fairway.workloads.placement import PlacementWorkload, default_profile
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

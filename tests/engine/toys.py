@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fairway.clusters import Fleet
 from fairway.engine.points import Context, Prioritization, Scorers, Weighted
 from fairway.engine.status import OK, Status, unschedulable
-from fairway.fleet import bitmap
-from fairway.fleet.bitmap import Bits, Rows
+from fairway.hosts import bitmap
+from fairway.hosts.bitmap import Bits, Rows
+from fairway.hosts.clusters import Fleet
 from fairway.testing.builders import cluster
 
 

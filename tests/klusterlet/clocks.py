@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from fairway.kube import SYSTEM_CLOCK
+from kubewire.client import SYSTEM_CLOCK
 
 
 class ShiftedClock:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from fairway.testing.background import background
 from fairway.testing.hub import hub_in_thread
 from klusterlet.fleet import Fleet, Joined, controllers, joined
+from kubehub.testing.background import background
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,38 +14,41 @@ from typing import Any
 
 import forked
 from fairway.api.cluster import CONDITION_ACCEPTED, ManagedCluster
-from fairway.api.meta import TRUE, find_condition
+from fairway.api.resources import MANAGED_CLUSTERS
 from fairway.cli.join.token import bootstrap_token, grant
 from fairway.cli.main import run
 from fairway.controllers.acceptance import AcceptanceController
 from fairway.controllers.availability import AvailabilityController
 from fairway.controllers.clustersets import ClusterSetController
-from fairway.controllers.informer_factory import InformerFactory
-from fairway.controllers.leadership import ALONE
-from fairway.controllers.reconciler import Reconciler
+from fairway.controllers.runtime.informer_factory import InformerFactory
+from fairway.controllers.runtime.leadership import ALONE
+from fairway.controllers.runtime.reconciler import Reconciler
 from fairway.klusterlet.registration import ClusterRegistration, register
 from fairway.klusterlet.state import State
-from fairway.kube import MANAGED_CLUSTERS, Client, Connection
-from fairway.kube.credentials import StoredCredentials
 from fairway.observe.meters import Meters
+from kubewire.api.meta import TRUE, find_condition
+from kubewire.client import Client, Connection
+from kubewire.client.credentials import StoredCredentials
 from rigs.waiting import DEADLINE, fresh, until
 
 
 @asynccontextmanager
-async def controllers(kubeconfig: Path, *, sets: bool = False) -> AsyncIterator[None]:
-    """Those that let clusters in, at work on a hub as the only ones; and with ``sets``, that of cluster sets."""
+async def controllers(
+    kubeconfig: Path, *, sets: bool = False, auto_approve_users: Iterable[str] = ()
+) -> AsyncIterator[None]:
+    """Run only the controllers that accept clusters; with ``sets``, also that of cluster sets."""
     async with Client.from_kubeconfig(kubeconfig) as client:
         sources = InformerFactory(client)
-        made: list[Reconciler] = [
-            AcceptanceController(client, meters=Meters()),
+        made: list[Reconciler[Any]] = [
+            AcceptanceController(client, meters=Meters(), auto_approve_users=auto_approve_users),
             AvailabilityController(client, meters=Meters()),
             *([ClusterSetController(client, meters=Meters())] if sets else []),
         ]
-        for each in made:
-            each.watch(sources)
+        for harness in made:
+            harness.watch(sources)
         async with sources:
             await sources.synced()
-            tasks = [asyncio.create_task(each.run(ALONE)) for each in made]
+            tasks = [asyncio.create_task(harness.run(ALONE)) for harness in made]
             try:
                 yield
             finally:
@@ -96,8 +99,8 @@ class Joined:
 
 
 def is_accepted(cluster: ManagedCluster) -> bool:
-    found = find_condition(cluster.status.conditions or (), CONDITION_ACCEPTED)
-    return found is not None and found.status == TRUE
+    condition = find_condition(cluster.status.conditions or (), CONDITION_ACCEPTED)
+    return condition is not None and condition.status == TRUE
 
 
 @asynccontextmanager

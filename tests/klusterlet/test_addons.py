@@ -17,20 +17,21 @@ from fairway.api.addon import (
     RegistrationConfig,
     RegistrationSubject,
 )
-from fairway.api.lease import format_micro_time
-from fairway.api.meta import Condition, ObjectMeta, find_condition
+from fairway.api.resources import MANAGED_CLUSTER_ADD_ONS
 from fairway.controllers.acceptance.requests import Request, approve
 from fairway.klusterlet import names
 from fairway.klusterlet.addon_health import NOT_FOUND, RENEWED, STOPPED, AddOnHealth
 from fairway.klusterlet.addons import AddOnCredentials, identities
 from fairway.klusterlet.kinds import SECRETS, Secret
 from fairway.klusterlet.renewal import UPDATE_FAILED, UPDATED
-from fairway.kube import MANAGED_CLUSTER_ADD_ONS, SYSTEM_CLOCK, Client, Informer, Patch, load
-from fairway.kube.csr import CLIENT_SIGNER, SIGNING_REQUESTS
-from fairway.kube.lease import LEASES
 from klusterlet.clocks import ShiftedClock
 from klusterlet.fleet import Joined, at_work
-from rigs.waiting import DEADLINE, fresh, gone, until
+from kubewire.api.lease import format_micro_time
+from kubewire.api.meta import Condition, ObjectMeta, find_condition
+from kubewire.client import SYSTEM_CLOCK, Client, Informer, Patch, load
+from kubewire.client.csr import CLIENT_SIGNER, SIGNING_REQUESTS
+from kubewire.client.lease import LEASES
+from rigs.waiting import DEADLINE, fresh, until, until_deleted
 
 
 def registered(*registrations: RegistrationConfig, namespace: str = "") -> ManagedClusterAddOn:
@@ -63,12 +64,12 @@ def test_custom_signer_gets_its_own_secret() -> None:
         RegistrationConfig(signerName="example.com/signer", subject=subject),
         RegistrationConfig(signerName=CLIENT_SIGNER),
     )
-    found = identities(add_on, cluster="c1")
-    assert set(found) == {
+    by_secret = identities(add_on, cluster="c1")
+    assert set(by_secret) == {
         (INSTALL_NAMESPACE, "score-example.com-signer-client-cert"),
         (INSTALL_NAMESPACE, "score-hub-kubeconfig"),
     }
-    assert found[INSTALL_NAMESPACE, "score-example.com-signer-client-cert"].subject.units == ("o",)
+    assert by_secret[INSTALL_NAMESPACE, "score-example.com-signer-client-cert"].subject.units == ("o",)
 
 
 async def approving(admin: Client, cluster: str) -> None:
@@ -79,9 +80,11 @@ async def approving(admin: Client, cluster: str) -> None:
         aclosing(requests.changes()) as changes,
     ):
         async for _ in changes:
-            for each in requests.store.values():
-                if not each.decided:
-                    await approve(admin, Request(name=each.metadata.name, verdict="approve"), dry_run=False)
+            for request in requests.store.values():
+                if not request.decided:
+                    await approve(
+                        admin, Request(name=request.metadata.name, verdict="approve"), dry_run=False
+                    )
 
 
 @asynccontextmanager
@@ -110,21 +113,21 @@ async def secret_of(member: Joined, add_on: str, *, not_with: bytes = b"") -> Se
         member.cluster,
         SECRETS,
         f"{add_on}-hub-kubeconfig",
-        lambda each: each.data.get(names.KEY, b"") not in (b"", not_with),
+        lambda secret: secret.data.get(names.KEY, b"") not in (b"", not_with),
         namespace=f"{add_on}-ns",
     )
 
 
 async def rotated_of(member: Joined, add_on: str) -> Condition:
     """The condition about its certificate on the hub."""
-    found = await until(
+    live = await until(
         member.admin,
         MANAGED_CLUSTER_ADD_ONS,
         add_on,
-        lambda each: find_condition(each.status.conditions, names.ROTATED) is not None,
+        lambda current: find_condition(current.status.conditions, names.ROTATED) is not None,
         namespace=member.name,
     )
-    rotated = find_condition(found.status.conditions, names.ROTATED)
+    rotated = find_condition(live.status.conditions, names.ROTATED)
     assert rotated is not None
     return rotated
 
@@ -182,7 +185,7 @@ async def test_addon_secret_is_deleted_with_the_addon(
             member.admin,
             MANAGED_CLUSTER_ADD_ONS,
             add_on,
-            lambda each: each.metadata.deletionTimestamp is not None,
+            lambda current: current.metadata.deletionTimestamp is not None,
             namespace=member.name,
         )
         free = {"metadata": {"finalizers": None}, "status": {}}
@@ -190,8 +193,10 @@ async def test_addon_secret_is_deleted_with_the_addon(
         await member.admin.patch(
             MANAGED_CLUSTER_ADD_ONS, add_on, free, kind=Patch.MERGE, namespace=member.name
         )
-        await gone(member.cluster, SECRETS, secret.metadata.name, namespace=secret.metadata.namespace)
-    assert not [each for each in caplog.records if each.levelname == "ERROR"]
+        await until_deleted(
+            member.cluster, SECRETS, secret.metadata.name, namespace=secret.metadata.namespace
+        )
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
 @pytest.mark.parametrize("labels", [{}, {names.JOINED_LABEL: "another-hubs"}])
@@ -223,8 +228,8 @@ async def test_invalid_install_namespace_affects_only_its_addon(
         health = health_of(member, add_ons.informer, ShiftedClock())
         await health.check()
         assert await available(member, good) == ("Unknown", NOT_FOUND)
-    told = [each.getMessage() for each in caplog.records if bad in each.getMessage()]
-    assert any("'../kube-system'" in each for each in told)
+    logged = [record.getMessage() for record in caplog.records if bad in record.getMessage()]
+    assert any("'../kube-system'" in message for message in logged)
 
 
 async def test_secret_of_addon_deleted_while_stopped_is_removed(member: Joined) -> None:
@@ -236,7 +241,9 @@ async def test_secret_of_addon_deleted_while_stopped_is_removed(member: Joined) 
     other = {"metadata": {"name": "other-hub-kubeconfig"}}
     await member.cluster.create(SECRETS, other, namespace=secret.metadata.namespace)
     async with running_add_ons(member):
-        await gone(member.cluster, SECRETS, secret.metadata.name, namespace=secret.metadata.namespace)
+        await until_deleted(
+            member.cluster, SECRETS, secret.metadata.name, namespace=secret.metadata.namespace
+        )
     await member.cluster.get(SECRETS, "other-hub-kubeconfig", namespace=secret.metadata.namespace)
 
 
@@ -265,8 +272,8 @@ async def renew(member: Joined, add_on: str) -> None:
 
 
 async def available(member: Joined, add_on: str) -> tuple[str, str]:
-    found = await member.admin.get(MANAGED_CLUSTER_ADD_ONS, add_on, namespace=member.name)
-    condition = find_condition(found.status.conditions, "Available")
+    live = await member.admin.get(MANAGED_CLUSTER_ADD_ONS, add_on, namespace=member.name)
+    condition = find_condition(live.status.conditions, "Available")
     return ("", "") if condition is None else (condition.status, condition.reason)
 
 

@@ -45,7 +45,7 @@ def test_omitted_files_and_old_versions_are_removed(tmp_path: Path) -> None:
     folder.write({"b": b"3", "c": b"4"})
     assert folder.read() == {"b": b"3", "c": b"4"}
     state = (folder.path / CURRENT).readlink().name
-    assert {each.name for each in tmp_path.iterdir()} == {CURRENT, state, "b", "c"}
+    assert {path.name for path in tmp_path.iterdir()} == {CURRENT, state, "b", "c"}
 
 
 def test_failed_write_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,7 +90,7 @@ def test_concurrent_reader_sees_complete_versions(tmp_path: Path) -> None:
                 seen.append(((state / "key").read_bytes(), (state / "certificate").read_bytes()))
                 first.set()
             except FileNotFoundError:
-                continue  # the found state was replaced: the next one is complete, too
+                continue  # the state that was read was replaced: the next one is complete, too
 
     reader = threading.Thread(target=read)
     reader.start()
@@ -109,4 +109,4 @@ def test_file_is_replaced_atomically(tmp_path: Path) -> None:
     replace_private(file, b"2")
     assert file.read_bytes() == b"2"
     assert mode(file) == 0o600
-    assert [each.name for each in file.parent.iterdir()] == ["file"]
+    assert [path.name for path in file.parent.iterdir()] == ["file"]

@@ -15,7 +15,7 @@ from fairway.klusterlet.certificates import (
     new_key,
     request_for,
 )
-from klusterlet.pairs import signed
+from klusterlet.key_pairs import signed
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
 LONG = Subject(
@@ -28,9 +28,9 @@ LONG = Subject(
 
 def test_certificate_has_requested_subject() -> None:
     subject = Subject(user="u", groups=("g1", "g2"), units=("o",))
-    found = signed(subject, begins=NOON, life=timedelta(hours=1)).check()
-    assert found.subject == subject
-    assert (found.begins, found.ends) == (NOON, NOON + timedelta(hours=1))
+    certificate = signed(subject, begins=NOON, life=timedelta(hours=1)).check()
+    assert certificate.subject == subject
+    assert (certificate.begins, certificate.ends) == (NOON, NOON + timedelta(hours=1))
 
 
 def test_user_names_longer_than_x520_are_accepted() -> None:
@@ -40,16 +40,16 @@ def test_user_names_longer_than_x520_are_accepted() -> None:
 
 
 def test_subjects_compare_without_order_of_groups() -> None:
-    found = Certificate(subject=Subject(user="u", groups=("a", "b")), begins=NOON, ends=NOON)
-    assert found.is_for(Subject(user="u", groups=("b", "a")))
-    assert not found.is_for(Subject(user="u", groups=("a",)))
-    assert not found.is_for(Subject(user="v", groups=("a", "b")))
-    assert not found.is_for(Subject(user="u", groups=("a", "b"), units=("o",)))
+    certificate = Certificate(subject=Subject(user="u", groups=("a", "b")), begins=NOON, ends=NOON)
+    assert certificate.is_for(Subject(user="u", groups=("b", "a")))
+    assert not certificate.is_for(Subject(user="u", groups=("a",)))
+    assert not certificate.is_for(Subject(user="v", groups=("a", "b")))
+    assert not certificate.is_for(Subject(user="u", groups=("a", "b"), units=("o",)))
 
 
 def test_renewal_time_is_share_of_validity() -> None:
-    found = Certificate(subject=Subject(user="u"), begins=NOON, ends=NOON + timedelta(hours=10))
-    assert found.renewal_time(left=0.2) == NOON + timedelta(hours=8)
+    certificate = Certificate(subject=Subject(user="u"), begins=NOON, ends=NOON + timedelta(hours=10))
+    assert certificate.renewal_time(left=0.2) == NOON + timedelta(hours=8)
 
 
 def test_certificate_for_another_key_is_rejected() -> None:
@@ -65,8 +65,8 @@ def test_request_contains_additional_dns_names() -> None:
     request = x509.load_pem_x509_csr(
         request_for(new_key(), Subject(user="u"), hosts=("a.example", "b.example"))
     )
-    found = request.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    assert found.get_values_for_type(x509.DNSName) == ["a.example", "b.example"]
+    extension = request.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert extension.get_values_for_type(x509.DNSName) == ["a.example", "b.example"]
     assert request.is_signature_valid
 
 

@@ -4,14 +4,15 @@ import asyncio
 
 import pytest
 
-from fairway.api.lease import Lease
+from fairway.api.resources import MANAGED_CLUSTERS
 from fairway.klusterlet import heartbeat, names
 from fairway.klusterlet.heartbeat import AHEAD_OF, BEHIND, Heartbeat
 from fairway.klusterlet.membership import Membership
-from fairway.kube import MANAGED_CLUSTERS, Patch
-from fairway.kube.lease import LEASES
 from klusterlet.clocks import ShiftedClock
 from klusterlet.fleet import Fleet, Joined, at_work, is_accepted
+from kubewire.api.lease import Lease
+from kubewire.client import Patch
+from kubewire.client.lease import LEASES
 from rigs.waiting import DEADLINE, until
 
 
@@ -39,7 +40,7 @@ async def test_lease_is_not_renewed_while_cluster_is_not_accepted(fleet: Fleet, 
     await lease_of(member)
     often = {"spec": {"leaseDurationSeconds": 1, "hubAcceptsClient": False}}
     await member.admin.patch(MANAGED_CLUSTERS, member.name, often, kind=Patch.MERGE)
-    await until(member.admin, MANAGED_CLUSTERS, member.name, lambda each: not is_accepted(each))
+    await until(member.admin, MANAGED_CLUSTERS, member.name, lambda cluster: not is_accepted(cluster))
     async with Membership(member.admin, member.name) as membership:
         heard = asyncio.Event()
         membership.subscribe(heard.set)
@@ -65,9 +66,9 @@ async def test_wrong_clock_is_logged_once(
         beating = Heartbeat(member.hub, membership, clock=clock)
         await beating.renew()
         await beating.renew()
-    said = [each for each in caplog.messages if each.startswith("the clock of this machine")]
-    assert len(said) == bool(words)
-    assert all(words in each for each in said)
+    logged = [message for message in caplog.messages if message.startswith("the clock of this machine")]
+    assert len(logged) == bool(words)
+    assert all(words in message for message in logged)
     await lease_of(member, not_at=made.spec.renewTime)
 
 
@@ -78,4 +79,4 @@ async def test_missing_date_header_is_ignored(
     async with Membership(member.hub, member.name) as membership:
         Heartbeat(member.hub, membership)._check_clock(date)
     # The hub and its controllers log here, too, whatever they happen to do.
-    assert [each for each in caplog.records if each.name == heartbeat.log.name] == []
+    assert [record for record in caplog.records if record.name == heartbeat.log.name] == []

@@ -9,19 +9,19 @@ import pytest
 
 from controllers.hubs import define
 from fairway.api.cluster import CONDITION_AVAILABLE, ManagedCluster
-from fairway.api.meta import find_condition
+from fairway.api.resources import MANAGED_CLUSTERS, MANIFEST_WORKS, NODES
 from fairway.cli.main import run
 from fairway.klusterlet import names
 from fairway.klusterlet.bootstrap import KINDS
 from fairway.klusterlet.kinds import DEFINITIONS
 from fairway.klusterlet.state import State
-from fairway.kube import MANAGED_CLUSTERS, MANIFEST_WORKS, Client, NotFound, Patch
-from fairway.kube.csr import SIGNING_REQUESTS
-from fairway.kube.lease import LEASES
-from fairway.kube.resource import NODES
 from klusterlet.fleet import Fleet, controllers, join
+from kubewire.api.meta import find_condition
+from kubewire.client import Client, NotFound, Patch
+from kubewire.client.csr import SIGNING_REQUESTS
+from kubewire.client.lease import LEASES
 from rigs.kubernetes import CONTROLLERS, Tools, background, controller_manager, real_hub
-from rigs.waiting import gone, until
+from rigs.waiting import until, until_deleted
 
 pytestmark = pytest.mark.kube
 NAME = "cluster1"
@@ -52,22 +52,31 @@ def real_fleet(kube_tools: Tools, tmp_path: Path) -> Iterator[Fleet]:
 
 
 def status_of(cluster: ManagedCluster, kind: str) -> str:
-    found = find_condition(cluster.status.conditions or (), kind)
-    return "" if found is None else found.status
+    condition = find_condition(cluster.status.conditions or (), kind)
+    return "" if condition is None else condition.status
 
 
 async def check_joined(fleet: Fleet) -> None:
     async with Client.from_kubeconfig(fleet.hub) as hub, Client.from_kubeconfig(fleet.cluster) as cluster:
-        await until(hub, MANAGED_CLUSTERS, NAME, lambda each: status_of(each, CONDITION_AVAILABLE) == "True")
+        await until(
+            hub, MANAGED_CLUSTERS, NAME, lambda current: status_of(current, CONDITION_AVAILABLE) == "True"
+        )
         await cluster.create(NODES, {"metadata": {"name": "node1"}})
         amounts = {"cpu": "4", "memory": "8Gi"}
         status = {"status": {"capacity": amounts, "allocatable": amounts}}
         await cluster.patch(NODES, "node1", status, kind=Patch.MERGE, subresource="status")
-        found = await until(hub, MANAGED_CLUSTERS, NAME, lambda each: bool(each.status.capacity))
-        assert found.status.capacity == amounts
+        reported = await until(hub, MANAGED_CLUSTERS, NAME, lambda current: bool(current.status.capacity))
+        assert reported.status.capacity == amounts
+        await cluster.patch(NODES, "node1", {"spec": {"unschedulable": True}}, kind=Patch.MERGE)
+        zero = {"cpu": "0", "memory": "0"}
+        await until(hub, MANAGED_CLUSTERS, NAME, lambda current: current.status.allocatable == zero)
         lease = await hub.get(LEASES, names.LEASE, namespace=NAME)
         await until(
-            hub, LEASES, names.LEASE, lambda each: each.spec.renewTime != lease.spec.renewTime, namespace=NAME
+            hub,
+            LEASES,
+            names.LEASE,
+            lambda current: current.spec.renewTime != lease.spec.renewTime,
+            namespace=NAME,
         )
         manifest = {
             "apiVersion": "v1",
@@ -85,7 +94,8 @@ async def cluster_has(cluster: Client, hub: Client) -> None:
         MANIFEST_WORKS,
         "w",
         lambda work: any(
-            each.type == "Available" and each.status == "True" for each in work.status.conditions
+            condition.type == "Available" and condition.status == "True"
+            for condition in work.status.conditions
         ),
         namespace=NAME,
     )
@@ -94,7 +104,7 @@ async def cluster_has(cluster: Client, hub: Client) -> None:
 
 async def renewed(fleet: Fleet) -> None:
     async with Client.from_kubeconfig(fleet.hub) as hub:
-        await until(hub, MANAGED_CLUSTERS, NAME, lambda each: status_of(each, names.ROTATED) == "True")
+        await until(hub, MANAGED_CLUSTERS, NAME, lambda cluster: status_of(cluster, names.ROTATED) == "True")
         requests = (await hub.list(SIGNING_REQUESTS, labels=f"{names.CLUSTER_LABEL}={NAME}")).items
         assert len(requests) == 2
 
@@ -104,7 +114,7 @@ async def left(fleet: Fleet) -> None:
         with pytest.raises(NotFound):
             await cluster.request("GET", "/api/v1/namespaces/default/configmaps/greeting")
         for kind in KINDS:
-            await gone(cluster, DEFINITIONS, f"{kind.plural}.{kind.group}")
+            await until_deleted(cluster, DEFINITIONS, f"{kind.plural}.{kind.group}")
 
 
 def test_cluster_joins_renews_and_leaves(real_fleet: Fleet, tmp_path: Path) -> None:

@@ -12,12 +12,13 @@ import msgspec
 import pytest
 from msgspec import structs
 
+from fairway.api.resources import APPLIED_MANIFEST_WORKS
 from fairway.klusterlet.bootstrap import install
 from fairway.klusterlet.kinds import SECRETS
 from fairway.klusterlet.local_agents import MANAGED, NO_SECRET, NOT_READY, RUNS, TOO_MANY, LocalAgents, _Agent
 from fairway.klusterlet.local_launch import DEPLOYMENTS, REVISION, Deployment
-from fairway.kube import APPLIED_MANIFEST_WORKS, SYSTEM_CLOCK, Client, Patch
 from klusterlet.fleet import Fleet, at_work
+from kubewire.client import SYSTEM_CLOCK, Client, Patch
 from rigs.waiting import DEADLINE, fresh, until
 
 MOUNT = "/managed/hub-kubeconfig"
@@ -34,8 +35,10 @@ async def cluster(fleet: Fleet) -> AsyncIterator[Client]:
     async with Client.from_kubeconfig(fleet.cluster) as client:
         await install(client, name="local")
         yield client
-        for each in (await client.list(DEPLOYMENTS)).items:  # the next test would run them, too
-            await client.delete(DEPLOYMENTS, each.metadata.name, namespace=each.metadata.namespace)
+        for deployment in (await client.list(DEPLOYMENTS)).items:  # the next test would run them, too
+            await client.delete(
+                DEPLOYMENTS, deployment.metadata.name, namespace=deployment.metadata.namespace
+            )
 
 
 def container(**more: Any) -> dict[str, Any]:
@@ -118,9 +121,9 @@ async def ready(cluster: Client, deployment: Deployment, *, replicas: int = 1) -
         cluster,
         DEPLOYMENTS,
         "agent",
-        lambda each: (
-            (each.status.replicas, each.status.ready_replicas) == (replicas, replicas)
-            and bool(each.status.conditions)
+        lambda current: (
+            (current.status.replicas, current.status.ready_replicas) == (replicas, replicas)
+            and bool(current.status.conditions)
         ),
         namespace=deployment.metadata.namespace,
     )
@@ -193,9 +196,11 @@ async def test_local_agent_runs_and_stops_with_klusterlet(
 ) -> None:
     deployment = await deploy(cluster, fleet)
     async with local(cluster, tmp_path):
-        found = await ready(cluster, deployment)
-        assert found.status.observed_generation == found.metadata.generation
-        assert [(each.type, each.status) for each in found.status.conditions] == [("Available", "True")]
+        started = await ready(cluster, deployment)
+        assert started.status.observed_generation == started.metadata.generation
+        assert [(condition.type, condition.status) for condition in started.status.conditions] == [
+            ("Available", "True")
+        ]
         pid = pid_of(tmp_path, deployment)
         assert alive(pid)
         command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
@@ -206,7 +211,7 @@ async def test_local_agent_runs_and_stops_with_klusterlet(
         assert oct((files / "volumes/tmp").stat().st_mode & 0o777) == "0o700"
     assert not alive(pid)
     # Of what it was given nothing stays but its log.
-    assert [each.name for each in files.iterdir()] == ["log"]
+    assert [path.name for path in files.iterdir()] == ["log"]
     assert (files / "log").stat().st_mode & 0o777 == 0o600
 
 
@@ -238,7 +243,11 @@ async def test_local_agent_waits_for_its_secret(cluster: Client, fleet: Fleet, t
     namespace = deployment.metadata.namespace
     async with local(cluster, tmp_path):
         waiting = await until(
-            cluster, DEPLOYMENTS, "agent", lambda each: bool(each.status.conditions), namespace=namespace
+            cluster,
+            DEPLOYMENTS,
+            "agent",
+            lambda current: bool(current.status.conditions),
+            namespace=namespace,
         )
         assert waiting.status.conditions[0].message == NO_SECRET.format(name="identity")
         await give_secret(cluster, namespace, fleet.hub.read_bytes())
@@ -260,9 +269,9 @@ async def test_changed_deployment_restarts_and_zero_replicas_stop(
             cluster,
             DEPLOYMENTS,
             "agent",
-            lambda each: (
-                each.status.observed_generation == each.metadata.generation == 2
-                and each.status.ready_replicas == 1
+            lambda current: (
+                current.status.observed_generation == current.metadata.generation == 2
+                and current.status.ready_replicas == 1
             ),
             namespace=namespace,
         )
@@ -297,14 +306,14 @@ async def test_unsafe_deployment_is_not_started_and_reports_why(
 ) -> None:
     deployment = await deploy(cluster, fleet, **more)
     async with local(cluster, tmp_path):
-        found = await until(
+        live = await until(
             cluster,
             DEPLOYMENTS,
             "agent",
-            lambda each: bool(each.status.conditions),
+            lambda current: bool(current.status.conditions),
             namespace=deployment.metadata.namespace,
         )
-    assert why in found.status.conditions[0].message
+    assert why in live.status.conditions[0].message
     assert not place(tmp_path, deployment).exists()
 
 
@@ -314,7 +323,8 @@ async def test_number_of_local_agents_is_limited(
     monkeypatch.setattr("fairway.klusterlet.local_agents.MOST_AGENTS", 1)
     first, second = await deploy(cluster, fleet), await deploy(cluster, fleet)
     ordered = sorted(
-        (first, second), key=lambda each: (each.metadata.creationTimestamp, each.metadata.namespace)
+        (first, second),
+        key=lambda deployment: (deployment.metadata.creationTimestamp, deployment.metadata.namespace),
     )
     async with local(cluster, tmp_path):
         await ready(cluster, ordered[0])
@@ -322,7 +332,7 @@ async def test_number_of_local_agents_is_limited(
             cluster,
             DEPLOYMENTS,
             "agent",
-            lambda each: bool(each.status.conditions),
+            lambda deployment: bool(deployment.status.conditions),
             namespace=ordered[1].metadata.namespace,
         )
         assert refused.status.conditions[0].message == TOO_MANY
@@ -357,6 +367,6 @@ async def test_deployment_of_a_controller_is_skipped(
         await ready(cluster, ours)
     assert not place(tmp_path, theirs).exists()
     namespace = theirs.metadata.namespace
-    assert MANAGED % (namespace, "agent") in [each.getMessage() for each in caplog.records]
-    found = await cluster.get(DEPLOYMENTS, "agent", namespace=namespace)
-    assert found.status.conditions == ()
+    assert MANAGED % (namespace, "agent") in [record.getMessage() for record in caplog.records]
+    deployment = await cluster.get(DEPLOYMENTS, "agent", namespace=namespace)
+    assert deployment.status.conditions == ()

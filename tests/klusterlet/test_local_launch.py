@@ -77,12 +77,12 @@ def test_only_agents_from_manifestworks_are_launched(parts: dict[str, Any]) -> N
 
 
 def test_command_and_args_are_joined() -> None:
-    found = launched(command=["fairway"], args=["agent", "run", "--cluster-name=c1"])
-    assert found.arguments == ("agent", "run", "--cluster-name=c1", *CONFINED)
+    launch = launched(command=["fairway"], args=["agent", "run", "--cluster-name=c1"])
+    assert launch.arguments == ("agent", "run", "--cluster-name=c1", *CONFINED)
 
 
 def test_secret_volume_paths_are_translated() -> None:
-    found = launched(
+    launch = launched(
         args=[
             "--hub-kubeconfig=/managed/hub-kubeconfig/kubeconfig",
             "--addon-name",
@@ -93,19 +93,19 @@ def test_secret_volume_paths_are_translated() -> None:
         pod={"volumes": [{"name": "hub", "secret": {"secretName": "s", "optional": True}}]},
     )
     place = Path("/state/volumes/hub")
-    assert found.arguments[2:] == (
+    assert launch.arguments[2:] == (
         f"--hub-kubeconfig={place}/kubeconfig",
         "--addon-name=/managed/hub-kubeconfig",
         *CONFINED,
     )
-    assert found.variables == {"HUB_KUBECONFIG": f"{place}/kubeconfig"}
-    assert found.folders == {place: "s"}
-    assert found.optional == {"s"}
+    assert launch.variables == {"HUB_KUBECONFIG": f"{place}/kubeconfig"}
+    assert launch.folders == {place: "s"}
+    assert launch.optional == {"s"}
 
 
 def test_nested_mounts_are_translated_once() -> None:
     """The state folder of a klusterlet may be below a path that a container mounts."""
-    found = launch_of(
+    launch = launch_of(
         deployment(
             args=["--hub-kubeconfig=/managed/y"],
             env=[{"name": "HUB_KUBECONFIG", "value": "/tmp/x"}],
@@ -117,21 +117,21 @@ def test_nested_mounts_are_translated_once() -> None:
         folder=Path("/tmp/state"),
         ports=[],
     )
-    assert found.arguments[2] == "--hub-kubeconfig=/tmp/state/volumes/hub/y"
-    assert found.variables == {"HUB_KUBECONFIG": "/tmp/state/volumes/tmp/x"}
-    assert found.empty == (Path("/tmp/state/volumes/tmp"),)
+    assert launch.arguments[2] == "--hub-kubeconfig=/tmp/state/volumes/hub/y"
+    assert launch.variables == {"HUB_KUBECONFIG": "/tmp/state/volumes/tmp/x"}
+    assert launch.empty == (Path("/tmp/state/volumes/tmp"),)
 
 
 def test_null_empty_dir_is_accepted() -> None:
-    found = launched(
+    launch = launched(
         volumeMounts=[{"name": "tmp", "mountPath": "/tmp"}],
         pod={"volumes": [{"name": "tmp", "emptyDir": None}]},
     )
-    assert found.empty == (Path("/state/volumes/tmp"),)
+    assert launch.empty == (Path("/state/volumes/tmp"),)
 
 
 def test_variables_expand_as_in_kubernetes() -> None:
-    found = launched(
+    launch = launched(
         args=["--cluster-name=$(NAME)", "--addon-name=$$(NAME)", "--interval=$(NOBODY)"],
         env=[
             {"name": "WHERE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}},
@@ -139,13 +139,13 @@ def test_variables_expand_as_in_kubernetes() -> None:
             {"name": "SCORES", "value": "$(NAME)"},
         ],
     )
-    assert found.arguments[2:] == (
+    assert launch.arguments[2:] == (
         "--cluster-name=in-ns",
         "--addon-name=$(NAME)",
         "--interval=$(NOBODY)",
         *CONFINED,
     )
-    assert found.variables == {"SCORES": "in-ns"}
+    assert launch.variables == {"SCORES": "in-ns"}
 
 
 @pytest.mark.parametrize(
@@ -179,8 +179,8 @@ def test_variables_expand_as_in_kubernetes() -> None:
     ],
 )
 def test_unsafe_variables_are_dropped(name: str) -> None:
-    found = launched(env=[{"name": name, "value": "x"}, {"name": "MAXCPUCOUNT", "value": "8"}])
-    assert found.variables == {"MAXCPUCOUNT": "8"}
+    launch = launched(env=[{"name": name, "value": "x"}, {"name": "MAXCPUCOUNT", "value": "8"}])
+    assert launch.variables == {"MAXCPUCOUNT": "8"}
 
 
 def test_provider_variables_are_passed() -> None:
@@ -188,35 +188,35 @@ def test_provider_variables_are_passed() -> None:
 
 
 def test_container_ports_map_to_local_ports() -> None:
-    found = launched(
+    launch = launched(
         args=["--health-address=:8081", "--metrics-address", "0.0.0.0:8080"],
         ports=[{"name": "health", "containerPort": 8081}, {"name": "metrics", "containerPort": 8080}],
         readinessProbe={"httpGet": {"path": "/readyz", "port": "health"}, "periodSeconds": 5},
     )
-    assert found.arguments[2:] == (
+    assert launch.arguments[2:] == (
         "--health-address=127.0.0.1:50001",
         "--metrics-address=127.0.0.1:50002",
         *CONFINED,
     )
-    assert found.ready == Probe(url="http://127.0.0.1:50001/readyz", period=5.0, timeout=1.0)
+    assert launch.ready == Probe(url="http://127.0.0.1:50001/readyz", period=5.0, timeout=1.0)
 
 
 def test_undeclared_port_maps_to_local_port() -> None:
     """Another program may listen on the container's port number here."""
-    found = launched(
+    launch = launched(
         args=["--metrics-address=:2375"], readinessProbe={"httpGet": {"path": "/../x", "port": 2376}}
     )
-    assert found.arguments[2:4] == ("--metrics-address=127.0.0.1:50001", "--health-address=127.0.0.1:50002")
-    assert found.ready is not None
-    assert found.ready.url == "http://127.0.0.1:50002/../x"
+    assert launch.arguments[2:4] == ("--metrics-address=127.0.0.1:50001", "--health-address=127.0.0.1:50002")
+    assert launch.ready is not None
+    assert launch.ready.url == "http://127.0.0.1:50002/../x"
     assert launched(args=["--metrics-address=off"]).arguments[2] == "--metrics-address=off"
 
 
 def test_default_health_port_is_set_explicitly() -> None:
-    found = launched(readinessProbe={"httpGet": {"path": "readyz", "port": 8081}})
-    assert found.arguments[2:] == ("--health-address=127.0.0.1:50001", *CONFINED)
-    assert found.ready is not None
-    assert found.ready.url == "http://127.0.0.1:50001/readyz"
+    launch = launched(readinessProbe={"httpGet": {"path": "readyz", "port": 8081}})
+    assert launch.arguments[2:] == ("--health-address=127.0.0.1:50001", *CONFINED)
+    assert launch.ready is not None
+    assert launch.ready.url == "http://127.0.0.1:50001/readyz"
 
 
 def test_agent_without_probe_is_ready_when_running() -> None:
@@ -294,7 +294,7 @@ def test_service_account_of_launch() -> None:
             {
                 "env": [
                     {"name": "A0", "value": "aaaaaaaaaa"},
-                    *({"name": f"A{each + 1}", "value": f"$(A{each})" * 10} for each in range(20)),
+                    *({"name": f"A{index + 1}", "value": f"$(A{index})" * 10} for index in range(20)),
                 ]
             },
             TOO_LONG,
@@ -382,5 +382,5 @@ def test_provider_files_and_modules_are_rejected(providers: str) -> None:
 
 
 def test_installed_provider_names_are_accepted() -> None:
-    found = launched(args=["--providers=resource-usage,health", "--interval", "-1"])
-    assert found.arguments[2:4] == ("--providers=resource-usage,health", "--interval=-1")
+    launch = launched(args=["--providers=resource-usage,health", "--interval", "-1"])
+    assert launch.arguments[2:4] == ("--providers=resource-usage,health", "--interval=-1")

@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fairway.api.cluster import CONDITION_ACCEPTED, ManagedCluster
-from fairway.api.meta import find_condition
+from fairway.api.cluster import CONDITION_ACCEPTED, CONDITION_AVAILABLE, ManagedCluster
+from fairway.api.resources import MANAGED_CLUSTERS
 from fairway.controllers.acceptance.conditions import ENDING_MESSAGE
 from fairway.klusterlet.enrolment import REQUEST_DENIED, SIGNING_FAILED
 from fairway.klusterlet.errors import Refused
@@ -24,11 +24,13 @@ from fairway.klusterlet.registration import (
     wait_for_acceptance,
 )
 from fairway.klusterlet.state import State
-from fairway.kube import MANAGED_CLUSTERS, Client, Patch, Unauthorized
-from fairway.kube.credentials import StoredCredentials
-from fairway.kube.csr import SIGNING_REQUESTS, CertificateSigningRequest
-from klusterlet.fleet import Fleet, Joined
-from rigs.waiting import DEADLINE, fresh, gone, until
+from fairway.testing.hub import hub_in_thread
+from klusterlet.fleet import Fleet, Joined, controllers, join
+from kubewire.api.meta import TRUE, find_condition
+from kubewire.client import Client, Patch, Unauthorized
+from kubewire.client.credentials import StoredCredentials
+from kubewire.client.csr import SIGNING_REQUESTS, CertificateSigningRequest
+from rigs.waiting import DEADLINE, fresh, until, until_deleted
 
 
 class JoiningCluster:
@@ -73,14 +75,19 @@ async def requests_of(admin: Client, cluster: str) -> list[CertificateSigningReq
 
 def why_of(cluster: ManagedCluster) -> str:
     """Return the hub's reason for not accepting the cluster."""
-    found = find_condition(cluster.status.conditions or (), CONDITION_ACCEPTED)
-    return "" if found is None else found.message
+    condition = find_condition(cluster.status.conditions or (), CONDITION_ACCEPTED)
+    return "" if condition is None else condition.message
+
+
+def is_available(cluster: ManagedCluster) -> bool:
+    available = find_condition(cluster.status.conditions or (), CONDITION_AVAILABLE)
+    return available is not None and available.status == TRUE
 
 
 async def test_registered_agent_authenticates_with_its_certificate(member: Joined) -> None:
     cluster = await member.admin.get(MANAGED_CLUSTERS, member.name)
     assert cluster.spec.leaseDurationSeconds == 60
-    assert [each.url for each in cluster.spec.managedClusterClientConfigs] == ["https://cluster"]
+    assert [config.url for config in cluster.spec.managedClusterClientConfigs] == ["https://cluster"]
     certificate = member.state.certificate()
     assert certificate is not None
     user = f"system:open-cluster-management:{member.name}:{member.state.agent}"
@@ -122,7 +129,7 @@ async def test_deleted_request_is_created_again(fleet: Fleet, tmp_path: Path) ->
             guest = JoiningCluster(bootstrap, state)
             first = await guest.request()
             await admin.delete(SIGNING_REQUESTS, first)
-            await gone(admin, SIGNING_REQUESTS, first)
+            await until_deleted(admin, SIGNING_REQUESTS, first)
             async with asyncio.timeout(DEADLINE):
                 await asyncio.to_thread(fleet.accept, name)
                 # The request may appear later; if none is pending, accept again.
@@ -130,7 +137,7 @@ async def test_deleted_request_is_created_again(fleet: Fleet, tmp_path: Path) ->
                     await asyncio.wait({guest.task}, timeout=0.1)
                     await asyncio.to_thread(fleet.accept, name)
             await guest.task
-            assert [each.metadata.name for each in await requests_of(admin, name)] != [first]
+            assert [request.metadata.name for request in await requests_of(admin, name)] != [first]
 
 
 @pytest.mark.parametrize(("kind", "text"), [("Denied", REQUEST_DENIED), ("Failed", SIGNING_FAILED)])
@@ -156,10 +163,10 @@ async def test_rejection_of_cluster_is_reported(fleet: Fleet, tmp_path: Path) ->
         await admin.request("POST", "/api/v1/namespaces", body={"metadata": {"name": name}})
         body = {"metadata": {"name": name}, "spec": {"hubAcceptsClient": True}}
         await admin.create(MANAGED_CLUSTERS, body)
-        found = await until(admin, MANAGED_CLUSTERS, name, lambda each: why_of(each) != "")
+        cluster = await until(admin, MANAGED_CLUSTERS, name, lambda cluster: why_of(cluster) != "")
         with State.locked(tmp_path / name, cluster=name) as state, pytest.raises(Refused) as refused:
             await JoiningCluster(bootstrap, state).task
-        assert str(refused.value) == NOT_ACCEPTED.format(name=name, why=why_of(found))
+        assert str(refused.value) == NOT_ACCEPTED.format(name=name, why=why_of(cluster))
         assert await requests_of(admin, name) == []
 
 
@@ -194,9 +201,9 @@ async def test_terminating_namespace_is_waited_for(fleet: Fleet) -> None:
             await admin.patch(MANAGED_CLUSTERS, name, accepted, kind=Patch.MERGE)
             before, after = NOT_ACCEPTED_YET.format(name=name, why="|").split("|")
             # The controller may try to use the namespace before it hears of its end.
-            while not (told := await lines.get()).startswith(f"{before}{ENDING_MESSAGE.format(name=name)}"):
-                assert told.startswith(before)
-            assert told.endswith(after)
+            while not (line := await lines.get()).startswith(f"{before}{ENDING_MESSAGE.format(name=name)}"):
+                assert line.startswith(before)
+            assert line.endswith(after)
             free = {"metadata": {"finalizers": None}}
             await admin.patch(NAMESPACES, name, free, kind=Patch.MERGE)
             await waiting
@@ -233,3 +240,26 @@ async def test_invalid_token_is_reported(fleet: Fleet, tmp_path: Path) -> None:
     async with Client(connection) as bootstrap:
         with State.locked(tmp_path / "c", cluster="c") as state, pytest.raises(Unauthorized):
             await JoiningCluster(bootstrap, state).task
+
+
+async def test_agent_of_a_listed_bootstrap_user_joins_without_an_administrator(tmp_path: Path) -> None:
+    """The program, with a token of `fairway join token`; a hub that lists another user leaves it waiting."""
+    with (
+        hub_in_thread(folder=tmp_path / "hub") as hub,
+        hub_in_thread(folder=tmp_path / "cluster", definitions=()) as cluster,
+    ):
+        fleet = Fleet(hub=hub.kubeconfig, cluster=cluster.kubeconfig)
+        bootstrap = ("--hub-bootstrap-kubeconfig", await asyncio.to_thread(fleet.bootstrap_file, tmp_path))
+        own = ("--name", "self-joining", "--kubeconfig", fleet.cluster, "--state", tmp_path / "state")
+        waiting = "is waiting for approval"
+        async with Client.from_kubeconfig(fleet.hub) as admin:
+            with join(tmp_path, *own, *bootstrap, "--lease-seconds", 2) as process:
+                async with controllers(fleet.hub, auto_approve_users=("system:serviceaccount:other:one",)):
+                    await asyncio.to_thread(process.until, waiting)
+                assert not (await admin.get(MANAGED_CLUSTERS, "self-joining")).spec.hubAcceptsClient
+                (request,) = await requests_of(admin, "self-joining")
+                assert not request.decided
+                async with controllers(fleet.hub, auto_approve_users=(request.spec.username,)):
+                    await asyncio.to_thread(process.until, "has joined hub")
+                    await until(admin, MANAGED_CLUSTERS, "self-joining", is_available)
+                    assert await asyncio.to_thread(process.stop) == 0

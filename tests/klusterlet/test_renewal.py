@@ -1,4 +1,4 @@
-"""Identities that do not run out."""
+"""Renewal of identities before they expire."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -10,9 +10,10 @@ import pytest
 from cryptography import x509
 
 from fairway.api.cluster import CONDITION_ACCEPTED
-from fairway.api.meta import Condition, find_condition
+from fairway.api.resources import MANAGED_CLUSTERS
+from fairway.controllers.acceptance.grants import of_denied
 from fairway.controllers.cluster_names import PREFIX
-from fairway.controllers.kinds import CLUSTER_ROLE_BINDINGS
+from fairway.controllers.kinds import CLUSTER_ROLES
 from fairway.klusterlet import names
 from fairway.klusterlet.certificates import Subject
 from fairway.klusterlet.enrolment import CertificateSpec
@@ -20,11 +21,12 @@ from fairway.klusterlet.klusterlet import StateCredentialStore
 from fairway.klusterlet.membership import Membership
 from fairway.klusterlet.registration import certificate_spec
 from fairway.klusterlet.renewal import UPDATE_FAILED, UPDATED, Renewal
-from fairway.kube import MANAGED_CLUSTERS, Informer, Patch
-from fairway.kube.csr import SIGNING_REQUESTS, CertificateSigningRequest
 from klusterlet.clocks import ShiftedClock
 from klusterlet.fleet import Fleet, Joined, at_work, joined
-from rigs.waiting import DEADLINE, gone, until
+from kubewire.api.meta import Condition, find_condition
+from kubewire.client import Informer, Patch
+from kubewire.client.csr import SIGNING_REQUESTS, CertificateSigningRequest
+from rigs.waiting import DEADLINE, until
 
 LIFE = 600
 """Seconds: the shortest that is signed. Five minutes of it are over when it is signed."""
@@ -61,8 +63,8 @@ def renewal_of(
 
 
 async def test_certificate_is_renewed_at_a_fifth_of_its_validity(member: Joined) -> None:
-    clock, said = ShiftedClock(), RecordedConditions()
-    renewal = renewal_of(member, clock, said)
+    clock, recorded = ShiftedClock(), RecordedConditions()
+    renewal = renewal_of(member, clock, recorded)
     first = member.state.hub.read()
     left = await renewal.check()
     certificate = member.state.certificate()
@@ -81,7 +83,7 @@ async def test_certificate_is_renewed_at_a_fifth_of_its_validity(member: Joined)
     assert second[names.KEY] != first[names.KEY]
     assert second[names.CERTIFICATE] != first[names.CERTIFICATE]
     assert second[names.KUBECONFIG] == first[names.KUBECONFIG]
-    assert [each.reason for each in said.conditions] == [UPDATED]
+    assert [condition.reason for condition in recorded.conditions] == [UPDATED]
 
 
 async def test_client_uses_renewed_certificate(member: Joined) -> None:
@@ -92,7 +94,7 @@ async def test_client_uses_renewed_certificate(member: Joined) -> None:
     await member.hub.get(MANAGED_CLUSTERS, member.name)
     labels = f"{names.CLUSTER_LABEL}={member.name}"
     requests = (await member.admin.list(SIGNING_REQUESTS, labels=labels)).items
-    by = {each.spec.username.rpartition(":")[2]: each for each in requests}
+    by = {request.spec.username.rpartition(":")[2]: request for request in requests}
     assert set(by) == {"agent-registration-bootstrap", member.state.agent}
     assert by[member.state.agent].spec.expiration_seconds == LIFE
 
@@ -138,31 +140,31 @@ async def asked_under(member: Joined, prefix: str) -> CertificateSigningRequest:
         aclosing(requests.changes()) as changes,
     ):
         async for _ in changes:
-            for each in requests.store.values():
-                if each.metadata.name.startswith(prefix):
-                    return each
+            for request in requests.store.values():
+                if request.metadata.name.startswith(prefix):
+                    return request
     raise AssertionError
 
 
 async def test_certificate_for_another_subject_is_replaced(member: Joined) -> None:
     """As for an add-on whose registration changed."""
-    said = RecordedConditions()
+    recorded = RecordedConditions()
     vault = StateCredentialStore(member.state)
     other = CertificateSpec(subject=Subject(user="somebody"), prefix=f"{member.name}-x-")
-    looking = Renewal(member.hub, other, vault, pending=member.state.pending("x"), report=said)
+    looking = Renewal(member.hub, other, vault, pending=member.state.pending("x"), report=recorded)
     task = asyncio.create_task(looking.check())
-    found = await asked_under(member, f"{member.name}-x-")
+    renewal = await asked_under(member, f"{member.name}-x-")
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    asked = x509.load_pem_x509_csr(found.spec.request).subject
+    asked = x509.load_pem_x509_csr(renewal.spec.request).subject
     assert asked.rfc4514_string() == "CN=somebody"
-    assert said.conditions == []
+    assert recorded.conditions == []
 
 
-async def test_renewal_retries_unreachable_hub(fleet: Fleet, member: Joined) -> None:
-    clock, said = ShiftedClock(), RecordedConditions()
+async def test_renewal_retries_until_a_denied_cluster_is_accepted_again(fleet: Fleet, member: Joined) -> None:
+    clock, recorded = ShiftedClock(), RecordedConditions()
     clock.ahead = LIFE - 60
-    renewal = renewal_of(member, clock, said)
+    renewal = renewal_of(member, clock, recorded)
     members = member.state.hub.read()
     denied = {"spec": {"hubAcceptsClient": False}}
     await member.admin.patch(MANAGED_CLUSTERS, member.name, denied, kind=Patch.MERGE)
@@ -170,20 +172,23 @@ async def test_renewal_retries_unreachable_hub(fleet: Fleet, member: Joined) -> 
         member.admin,
         MANAGED_CLUSTERS,
         member.name,
-        lambda each: any(c.reason == "HubClusterAdminDenied" for c in each.status.conditions or ()),
+        lambda cluster: any(c.reason == "HubClusterAdminDenied" for c in cluster.status.conditions or ()),
     )
-    # The controller removes rights only after it has observed granting them.
-    await gone(member.admin, CLUSTER_ROLE_BINDINGS, f"{PREFIX}{member.name}")
+    # The controller reduces rights only after it has observed granting them.
+    reduced = of_denied(member.name)
+    await until(
+        member.admin, CLUSTER_ROLES, f"{PREFIX}{member.name}", lambda role: tuple(role.rules) == reduced
+    )
     async with at_work(renewal.run()), asyncio.timeout(DEADLINE):
-        await said.spoke.wait()
-        assert said.conditions[0].reason == UPDATE_FAILED
+        await recorded.spoke.wait()
+        assert recorded.conditions[0].reason == UPDATE_FAILED
         assert member.state.hub.read() == members
-        said.spoke.clear()
+        recorded.spoke.clear()
         await asyncio.to_thread(fleet.accept, member.name)
-        while said.conditions[-1].reason != UPDATED:
+        while recorded.conditions[-1].reason != UPDATED:
             renewal.wake()
-            await said.spoke.wait()
-            said.spoke.clear()
+            await recorded.spoke.wait()
+            recorded.spoke.clear()
         clock.ahead = 0
     assert member.state.hub.read() != members
 
@@ -202,15 +207,15 @@ async def test_renewal_is_reported_to_hub(member: Joined) -> None:
         )
         await renewal.check()
     cluster = await member.admin.get(MANAGED_CLUSTERS, member.name)
-    found = find_condition(cluster.status.conditions or (), names.ROTATED)
-    assert found is not None
-    assert (found.status, found.reason) == ("True", UPDATED)
+    condition = find_condition(cluster.status.conditions or (), names.ROTATED)
+    assert condition is not None
+    assert (condition.status, condition.reason) == ("True", UPDATED)
     assert find_condition(cluster.status.conditions or (), CONDITION_ACCEPTED) is not None
 
 
 async def test_changed_files_beside_certificate_are_restored(member: Joined) -> None:
-    said = RecordedConditions()
-    renewal = renewal_of(member, ShiftedClock(), said, beside={names.AGENT_NAME: b"another"})
+    recorded = RecordedConditions()
+    renewal = renewal_of(member, ShiftedClock(), recorded, beside={names.AGENT_NAME: b"another"})
     before = member.state.hub.read()
     await renewal.check()
     assert member.state.hub.read()[names.KEY] != before[names.KEY]

@@ -3,9 +3,9 @@
 from fairway.api.claim import ClusterClaim, ClusterClaimSpec
 from fairway.api.cluster import ClusterClaim as Told
 from fairway.api.cluster import ClusterVersion, ManagedClusterStatus
-from fairway.api.meta import ObjectMeta
 from fairway.api.node import Node, NodeSpec, NodeStatus
 from fairway.klusterlet.report import SPOKE_ONLY, ClusterReport, claims, totals
+from kubewire.api.meta import ObjectMeta
 
 
 def node(name: str, *, unschedulable: bool = False, **amounts: str) -> Node:
@@ -33,6 +33,16 @@ def test_cordoned_node_adds_capacity_only() -> None:
     )
 
 
+def test_cordoned_cluster_has_zero_allocatable() -> None:
+    nodes = [node("a", unschedulable=True, cpu="4", gpu="1"), node("b", unschedulable=True, cpu="4")]
+    assert totals(nodes) == ({"cpu": "8", "gpu": "1"}, {"cpu": "0", "gpu": "0"})
+
+
+def test_report_without_amounts_applies_no_empty_maps() -> None:
+    report = ClusterReport(version="v1.36.3", capacity={}, allocatable={}, claims=())
+    assert report.document() == {"version": {"kubernetes": "v1.36.3"}, "clusterClaims": []}
+
+
 def test_invalid_amount_is_skipped() -> None:
     assert totals([node("a", cpu="many", memory="1Gi"), node("b", cpu="2")])[0] == {
         "cpu": "2",
@@ -51,17 +61,17 @@ def test_cluster_without_nodes_has_no_resources() -> None:
 
 
 def test_reserved_claims_come_first_and_are_unlimited() -> None:
-    found = [claim(f"claim{number:02}") for number in range(25)]
-    told, left_out = claims([*found, claim("platform.open-cluster-management.io"), claim("id.k8s.io")])
-    names = [name for name, _ in told]
+    own = [claim(f"claim{number:02}") for number in range(25)]
+    reported, left_out = claims([*own, claim("platform.open-cluster-management.io"), claim("id.k8s.io")])
+    names = [name for name, _ in reported]
     assert names[:2] == ["id.k8s.io", "platform.open-cluster-management.io"]
     assert names[2:] == [f"claim{number:02}" for number in range(20)]
     assert left_out == 5
 
 
 def test_spoke_only_claims_are_not_reported() -> None:
-    told, left_out = claims([claim("a"), claim("b", **{SPOKE_ONLY: ""})])
-    assert (told, left_out) == ((("a", "v"),), 0)
+    reported, left_out = claims([claim("a"), claim("b", **{SPOKE_ONLY: ""})])
+    assert (reported, left_out) == ((("a", "v"),), 0)
 
 
 def test_report_recognises_current_status() -> None:

@@ -21,9 +21,9 @@ from fairway.klusterlet.state import (
     State,
     kubeconfig_for,
 )
-from fairway.kube import Connection
-from fairway.kube.tls import Pem
-from klusterlet.pairs import signed
+from klusterlet.key_pairs import signed
+from kubewire.client import Connection
+from kubewire.client.tls import Pem
 
 HUB = Connection(server="https://hub:6443", authority=Pem(data=b"authority"))
 PAIR = signed(
@@ -45,9 +45,9 @@ def test_identity_is_stored_with_hub_connection(tmp_path: Path) -> None:
         agent = state.agent
         assert state.certificate() is None
         state.store(PAIR, hub=HUB)
-        found = state.certificate()
-        assert found is not None
-        assert found.subject.user == "system:open-cluster-management:c1:a1"
+        certificate = state.certificate()
+        assert certificate is not None
+        assert certificate.subject.user == "system:open-cluster-management:c1:a1"
         connection = state.connection()
         assert connection.server == HUB.server
         assert connection.authority is not None
@@ -75,7 +75,7 @@ def test_state_folder_of_another_cluster_is_rejected(tmp_path: Path) -> None:
         assert state.agent
     with pytest.raises(StateError) as refused, State.locked(tmp_path, cluster="c2"):
         pass
-    assert str(refused.value) == OTHER_CLUSTER.format(folder=tmp_path, found="c1", name="c2")
+    assert str(refused.value) == OTHER_CLUSTER.format(folder=tmp_path, recorded="c1", name="c2")
 
 
 def test_state_folder_is_locked(tmp_path: Path) -> None:
@@ -113,8 +113,8 @@ def test_state_folder_of_another_user_is_rejected(
     real = Path.stat
 
     def theirs(path: Path, *, follow_symlinks: bool = True) -> os.stat_result:
-        found = real(path, follow_symlinks=follow_symlinks)
-        return os.stat_result((*found[:4], 4711, *found[5:])) if path == folder / part else found
+        info = real(path, follow_symlinks=follow_symlinks)
+        return os.stat_result((*info[:4], 4711, *info[5:])) if path == folder / part else info
 
     with monkeypatch.context() as patched:
         patched.setattr(Path, "stat", theirs)
@@ -166,8 +166,25 @@ def test_moved_hub_is_followed_only_with_same_authority(tmp_path: Path) -> None:
         with pytest.raises(StateError) as refused:
             state.change_address(other)
         assert str(refused.value) == OTHER_HUB.format(
-            folder=tmp_path, name="c1", found="https://hub:7443", server="https://other:6443"
+            folder=tmp_path, name="c1", recorded="https://hub:7443", server="https://other:6443"
         )
+
+
+def test_id_of_the_work_agent_is_stable_while_the_hub_moves(tmp_path: Path) -> None:
+    with State.locked(tmp_path / "one", cluster="c1") as state:
+        state.store(PAIR, hub=HUB)
+        before = state.agent_id
+        state.change_address(replace(HUB, server="https://hub:7443"))
+        assert state.agent_id == before
+    with State.locked(tmp_path / "other", cluster="c1") as other:
+        assert other.agent_id != before
+
+
+def test_address_of_the_hub_is_stored_as_it_was_given(tmp_path: Path) -> None:
+    """OCM's agent hashes it as it is, so records of either agent have one name."""
+    with State.locked(tmp_path, cluster="c1") as state:
+        state.store(PAIR, hub=replace(HUB, host=f"{HUB.server}/"))
+        assert (state.connection().server, state.connection().host) == (HUB.server, f"{HUB.server}/")
 
 
 def test_kubeconfig_refers_to_files_beside_it() -> None:

@@ -13,24 +13,26 @@ from typing import Any
 from controllers.machines.agents import CLUSTER_WIDE, create_agents, permit_request, token, user
 from controllers.machines.machine_rig import HIGH, NAMESPACE, MachineRig
 from controllers.serving.asking import HOST, ask, unverified
-from fairway.api.lease import LeaseSpec, parse_micro_time
 from fairway.api.pod import Pod
+from fairway.api.resources import MACHINE_MIGRATIONS, PODS, VIRTUAL_MACHINE_MIGRATIONS, VIRTUAL_MACHINES
 from fairway.api.virtual_machine import VM_NAME_LABEL
+from fairway.controllers import settings
 from fairway.controllers.serving import Address
-from fairway.controllers.settings import LEASE, Settings
-from fairway.kube import Informer
-from fairway.kube import load as load_kubeconfig
-from fairway.kube.lease import LEASES
-from fairway.kube.resource import PODS, VIRTUAL_MACHINE_MIGRATIONS, VIRTUAL_MACHINES
-from fairway.machines.migration import BEFORE_CUTOVER, Phase
-from fairway.machines.neonvm import demand_of, record_of, size_of
-from fairway.machines.settings import machine_settings
-from fairway.nodes.pod_template import template_of
-from fairway.plugins.pods.coscheduling import GROUP_LABEL
-from fairway.whatif.simulation.machines.neonvm import NeonVM, Step
-from kube.mortal_scheduler import Cut, MortalScheduler, mortal_scheduler
-from kube.mortal_scheduler import record_of as written_record
+from fairway.controllers.settings import Settings
+from fairway.hosts.nodes.pod_template import template_of
+from fairway.simulation.machines.neonvm import NeonVM, Step
+from fairway.workloads.machines.migration import BEFORE_CUTOVER, Phase
+from fairway.workloads.machines.migration_record import migration_in
+from fairway.workloads.machines.neonvm import demand_of, size_of
+from fairway.workloads.machines.settings import machine_settings
+from fairway.workloads.pods.plugins.coscheduling import GROUP_LABEL
+from kube.killable_scheduler import Cut, KillableScheduler, killable_scheduler
+from kube.killable_scheduler import record_of as written_record
 from kube.pod_cluster import CPUS, GANGS, POOL, PodCluster, PodSpace, create_gang, pod_space
+from kubewire.api.lease import LeaseSpec, parse_micro_time
+from kubewire.client import Informer
+from kubewire.client import load as load_kubeconfig
+from kubewire.client.lease import LEASES
 from rigs.processes import Port
 
 MACHINES, CALM, PLAIN, GANG, FULL = (f"crash-{name}" for name in ("vms", "calm", "plain", "gang", "full"))
@@ -44,7 +46,7 @@ MILLI = 1000
 class CrashStory:
     rig: MachineRig
     space: PodSpace
-    scheduler: MortalScheduler
+    scheduler: KillableScheduler
     agents: Address
     token: str
 
@@ -63,7 +65,7 @@ class CrashStory:
             await self.until(lambda: self.phase("vm-b") is phase)
             if meanwhile is not None:
                 await meanwhile()
-            await self.until(lambda: all(each.reached.is_set() for each in cuts) and when())
+            await self.until(lambda: all(cut.reached.is_set() for cut in cuts) and when())
         await self.check()
 
     async def until(self, condition: Callable[[], object]) -> None:
@@ -71,19 +73,24 @@ class CrashStory:
 
     def phase(self, vm: str) -> Phase | None:
         """Return the phase of a machine's migration; None if it has none."""
-        return next((each.phase for each in self.rig.records() if each.vm == vm), None)
+        return next((record.phase for record in self.rig.records() if record.vm == vm), None)
+
+    def moves(self, vm: str) -> bool:
+        """Return whether NeonVM has a migration of a machine."""
+        return any(migration.spec.vmName == vm for migration in self.rig.migrations.store.values())
 
     def is_bound(self, *pods: str) -> bool:
-        return all(self.rig.scheduled(each) for each in pods)
+        return all(self.rig.scheduled(pod) for pod in pods)
 
     def is_refused(self, pod: str) -> bool:
-        found = self.rig.pod(pod)
-        return found is not None and any(
-            (each.type, each.status) == ("PodScheduled", "False") for each in found.status.conditions
+        live = self.rig.pod(pod)
+        return live is not None and any(
+            (condition.type, condition.status) == ("PodScheduled", "False")
+            for condition in live.status.conditions
         )
 
     async def request_permits(self, units: int, *vms: str) -> tuple[int, ...]:
-        return tuple([await self.request_permit(each, units) for each in vms])
+        return tuple([await self.request_permit(vm, units) for vm in vms])
 
     async def request_permit(self, vm: str, units: int) -> int:
         """Ask for a size as the agent of a machine, which grows by two CPUs at a time; return the permit."""
@@ -102,13 +109,15 @@ class CrashStory:
             await asyncio.sleep(0.02)
 
     async def lease(self) -> LeaseSpec:
-        found = await self.rig.client.get(LEASES, LEASE, namespace=Settings().namespace)
-        return found.spec
+        lease = await self.rig.client.get(
+            LEASES, settings.lease_of(settings.MACHINES), namespace=Settings().namespace
+        )
+        return lease.spec
 
     def waiting(self) -> dict[str, str]:
         """Return the pods without a node, each with the node that it is nominated to."""
         pods = self.space.pods.values()
-        return {each.metadata.name: each.status.nominatedNodeName for each in pods if not each.spec.nodeName}
+        return {pod.metadata.name: pod.status.nominatedNodeName for pod in pods if not pod.spec.nodeName}
 
     async def add_pod(self, name: str, units: int, *, pool: str, node: str = "", **spec: Any) -> None:
         """Create a pod that waits for a node of a pool, or for this one."""
@@ -128,8 +137,8 @@ class CrashStory:
             await self.rig.add_vm(name, units, f"{pool}-0", movable=movable, nodeSelector={POOL: pool})
         await self.rig.add_pod("x", 4, node=f"{MACHINES}-0")
         await self.rig.add_pod("y", 3, node=f"{CALM}-0")
-        for each in VICTIMS:
-            await self.rig.add_pod(each, CPUS // 2, node=f"{FULL}-0")
+        for victim in VICTIMS:
+            await self.rig.add_pod(victim, CPUS // 2, node=f"{FULL}-0")
         await create_gang(self.space, "gang", len(MEMBERS))
 
     async def add_gang(self) -> None:
@@ -152,15 +161,12 @@ class CrashStory:
         """Check what the hub has while no scheduler runs."""
         client = self.rig.client
         machines = {
-            each.metadata.name: each
-            for each in (await client.list(VIRTUAL_MACHINES, namespace=NAMESPACE)).items
+            machine.metadata.name: machine
+            for machine in (await client.list(VIRTUAL_MACHINES, namespace=NAMESPACE)).items
         }
-        found = [
-            record_of(each)
-            for each in (await client.list(VIRTUAL_MACHINE_MIGRATIONS, namespace=NAMESPACE)).items
-        ]
-        records = [each for each in found if each is not None]
-        pods = {each.metadata.name: each for each in (await client.list(PODS, namespace=NAMESPACE)).items}
+        recorded = await client.list(MACHINE_MIGRATIONS, namespace=NAMESPACE)
+        records = [migration_in(item) for item in recorded.items]
+        pods = {pod.metadata.name: pod for pod in (await client.list(PODS, namespace=NAMESPACE)).items}
         kept = Counter[str]()
         """Room that is kept for machines, by pod."""
         for record in records:
@@ -180,13 +186,13 @@ class CrashStory:
                     amount = min(requested, approved + kept[pod.metadata.name])
             used[pod.spec.nodeName] += amount
         del used[""]
-        assert all(each <= CPUS * MILLI for each in used.values()), f"I1, I2, I3 {used}"
+        assert all(total <= CPUS * MILLI for total in used.values()), f"I1, I2, I3 {used}"
         for name, vm in machines.items():
-            runners = [each for each in pods.values() if each.metadata.labels.get(VM_NAME_LABEL) == name]
-            targets = sum(each.vm == name for each in records)
+            runners = [pod for pod in pods.values() if pod.metadata.labels.get(VM_NAME_LABEL) == name]
+            targets = sum(record.vm == name for record in records)
             assert targets <= 1, f"I4: two migrations of {name}"
             assert vm.status.podName in pods, f"{name} is lost"
-            running = [each for each in runners if not each.terminating]
+            running = [runner for runner in runners if not runner.terminating]
             assert len(running) <= 1 + targets, f"{name} is doubled"
         for record in records:
             if record.phase in BEFORE_CUTOVER:
@@ -195,9 +201,9 @@ class CrashStory:
 
 
 def moment(written: str) -> datetime:
-    found = parse_micro_time(written)
-    assert found is not None
-    return found
+    moment = parse_micro_time(written)
+    assert moment is not None
+    return moment
 
 
 def _requests(pod: Pod) -> int:
@@ -227,8 +233,9 @@ async def _crash_story(cluster: PodCluster, folder: Path) -> AsyncIterator[Crash
             pod_space(cluster, NAMESPACE) as space,
             Informer(space.client, VIRTUAL_MACHINES) as machines,
             Informer(space.client, VIRTUAL_MACHINE_MIGRATIONS) as migrations,
+            Informer(space.client, MACHINE_MIGRATIONS) as recorded,
             NeonVM(space.client, bandwidth=1 << 50, poll=0.01).running() as neonvm,
-            mortal_scheduler(kubeconfig, folder, *options) as scheduler,
+            killable_scheduler(kubeconfig, folder, *options) as scheduler,
         ):
             rig = MachineRig(
                 load_kubeconfig(kubeconfig).context(),
@@ -237,10 +244,11 @@ async def _crash_story(cluster: PodCluster, folder: Path) -> AsyncIterator[Crash
                 machines,
                 migrations,
                 space.informer,
+                recorded,
                 machine_settings({}),
                 wait=120.0,
             )
-            for informer in (machines, migrations, space.informer):
+            for informer in (machines, migrations, space.informer, recorded):
                 await informer.synced.wait()
                 informer.subscribe(lambda _: rig.changed.set())
             neonvm.hold(Step.COMPLETE, Step.CUTOVER, Step.CLEANUP)

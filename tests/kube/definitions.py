@@ -18,7 +18,9 @@ async def known(tools: Tools, definitions: Iterable[Mapping[str, Any]], *, kubec
     `kubectl wait` is no way to know: it fails at once where a definition has no conditions yet, and discovery may be
     behind the condition it waits for.
     """
-    kinds = ",".join(f"{each['spec']['names']['plural']}.{each['spec']['group']}" for each in definitions)
+    kinds = ",".join(
+        f"{definition['spec']['names']['plural']}.{definition['spec']['group']}" for definition in definitions
+    )
     errors = ""
     try:
         async with asyncio.timeout(SECONDS):

@@ -13,11 +13,10 @@ from typing import Any
 
 import msgspec
 
-from controllers.machines.machine_rig import prepare_machine_hub
-from fairway.api.crd import machine_crds
+from controllers.machines.machine_rig import machine_definitions, prepare_machine_hub
 from fairway.api.pod import Pod
-from fairway.kube import AlreadyExists, Client, Informer
-from fairway.kube.resource import NODES, PODS
+from fairway.api.resources import NODES, PODS
+from kubewire.client import AlreadyExists, Client, Informer
 from rigs.kubernetes import KWOK, SCHEDULER, RealHub, Tools, kube_scheduler, real_hub
 from rigs.processes import Process
 
@@ -86,7 +85,7 @@ async def pod_cluster(tools: Tools, folder: Path) -> AsyncIterator[PodCluster]:
     tools.require(KWOK, SCHEDULER)
     configuration = folder / "scheduler.yaml"
     async with real_hub(tools, folder=folder, with_kwok=True) as hub:
-        await prepare_machine_hub(hub.kubeconfig, definitions=(*machine_crds(), POD_GROUPS))
+        await prepare_machine_hub(hub.kubeconfig, definitions=(*machine_definitions(), POD_GROUPS))
         configuration.write_text(json.dumps(CONFIGURATION), encoding="utf-8")
         command = (
             *(sys.executable, "-m", "fairway", "run", "--controllers", "machines", "--no-leader-elect"),
@@ -116,12 +115,12 @@ class PodSpace:
 
     @property
     def pods(self) -> Mapping[str, Pod]:
-        return {each.metadata.name: each for each in self.informer.store.values()}
+        return {pod.metadata.name: pod for pod in self.informer.store.values()}
 
     @property
     def nodes(self) -> Mapping[str, str]:
         """The node of each bound pod."""
-        return {name: each.spec.nodeName for name, each in self.pods.items() if each.spec.nodeName}
+        return {name: pod.spec.nodeName for name, pod in self.pods.items() if pod.spec.nodeName}
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait until the pods meet a condition."""
@@ -151,8 +150,11 @@ class PodSpace:
     async def _until_ready(self, name: str) -> None:
         async with asyncio.timeout(LONGEST_SECONDS):
             while True:
-                found = await self.client.get(NODES, name)
-                if any((each.type, each.status) == ("Ready", "True") for each in found.status.conditions):
+                node = await self.client.get(NODES, name)
+                if any(
+                    (condition.type, condition.status) == ("Ready", "True")
+                    for condition in node.status.conditions
+                ):
                     return
                 await asyncio.sleep(0.05)
 
@@ -165,7 +167,10 @@ class PodSpace:
         labels: Mapping[str, str] | None = None,
         priority: str = "",
         selector: Mapping[str, str] | None = None,
+        claims: Iterable[str] = (),
     ) -> None:
+        mounted = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in claims]
+
         async def add(name: str) -> None:
             spec: dict[str, Any] = {
                 "schedulerName": scheduler,
@@ -175,6 +180,8 @@ class PodSpace:
                     {"name": "c", "image": IMAGE, "resources": {"requests": {"cpu": cpu, "memory": "1Mi"}}}
                 ],
             }
+            if mounted:
+                spec["volumes"] = mounted
             if priority:
                 spec["priorityClassName"] = priority
             body = {"metadata": {"name": name, "labels": dict(labels or {})}, "spec": spec}
@@ -206,6 +213,72 @@ class PodSpace:
     def overcommitted(self) -> dict[str, int]:
         """Return the nodes with more pods of 1 CPU than CPUs."""
         return {name: count for name, count in Counter(self.nodes.values()).items() if count > CPUS}
+
+
+class VolumeSpace:
+    """Claims of one namespace, and volumes."""
+
+    def __init__(self, client: Client, namespace: str) -> None:
+        self._client, self._namespace = client, namespace
+        self._claims = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims"
+
+    async def add_class(self, name: str, provisioner: str) -> None:
+        body = {
+            "metadata": {"name": name},
+            "provisioner": provisioner,
+            "volumeBindingMode": "WaitForFirstConsumer",
+        }
+        await self._client.request("POST", "/apis/storage.k8s.io/v1/storageclasses", body=body)
+
+    async def add_claim(self, name: str, *, class_name: str) -> None:
+        spec = {
+            "storageClassName": class_name,
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}},
+        }
+        await self._client.request("POST", self._claims, body={"metadata": {"name": name}, "spec": spec})
+
+    async def add_volume(self, name: str, *, on: str, class_name: str, claim: str = "") -> None:
+        """Add a volume; with ``claim``, as if it was provisioned for it."""
+        expression = {"key": "kubernetes.io/hostname", "operator": "In", "values": [on]}
+        spec: dict[str, Any] = {
+            "storageClassName": class_name,
+            "accessModes": ["ReadWriteOnce"],
+            "capacity": {"storage": "1Gi"},
+            "local": {"path": "/data"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}},
+        }
+        if claim:
+            spec["claimRef"] = {"namespace": self._namespace, "name": claim}
+        path = "/api/v1/persistentvolumes"
+        await self._client.request("POST", path, body={"metadata": {"name": name}, "spec": spec})
+        await self._patch(f"{path}/{name}/status", {"status": {"phase": "Available"}})
+
+    async def wait_for_binding(self, volume: str, claim: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Wait until a volume has a claim, and a claim a selected node. Return both."""
+        async with asyncio.timeout(LONGEST_SECONDS):
+            while True:
+                volume_document = await self._read(f"/api/v1/persistentvolumes/{volume}")
+                wanted = await self._read(f"{self._claims}/{claim}")
+                if "claimRef" in volume_document["spec"] and wanted["metadata"].get("annotations"):
+                    return volume_document, wanted
+                await asyncio.sleep(0.05)
+
+    async def complete(self, claim: str, volume: str) -> None:
+        """Bind a claim to a volume, as kube-controller-manager does."""
+        body = {
+            "metadata": {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
+            "spec": {"volumeName": volume},
+        }
+        await self._patch(f"{self._claims}/{claim}", body)
+
+    async def _read(self, path: str) -> dict[str, Any]:
+        response = await self._client.request("GET", path)
+        document: dict[str, Any] = msgspec.json.decode(response.body)
+        return document
+
+    async def _patch(self, path: str, body: Mapping[str, Any]) -> None:
+        await self._client.request("PATCH", path, body=body, content_type=MERGE)
 
 
 async def create_gang(space: PodSpace, name: str, members: int) -> None:

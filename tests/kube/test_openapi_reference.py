@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from fairway.hub import builtin
-from fairway.hub.builtin.canonical import Malformed, canonical
-from fairway.hub.openapi import documents
-from fairway.hub.resource import Document, Resource, Subresource
-from fairway.hub.schema import parse
+from kubehub import builtin
+from kubehub.builtin.canonical import Malformed, canonical
+from kubehub.openapi import documents
+from kubehub.resource import Document, Resource, Subresource
+from kubehub.schema import parse
 from rigs.kubernetes import API_SERVER, RealHub
 from rigs.processes import ready
 
-VERSIONS = sorted({(each.group, each.version) for each in builtin.resources()})
+VERSIONS = sorted({(resource.group, resource.version) for resource in builtin.resources()})
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 # Intended differences: descriptions, and fields that no client reads.
@@ -122,13 +122,13 @@ def path_of(group: str, version: str) -> str:
 def bare(value: Any) -> Any:
     """Remove descriptions, the order of required fields, and the wrapping that a description causes."""
     if isinstance(value, list):
-        return [bare(each) for each in value]
+        return [bare(item) for item in value]
     if not isinstance(value, dict):
         return value
     made = {
-        key: sorted(each) if key == "required" and isinstance(each, list) else bare(each)
-        for key, each in value.items()
-        if key not in LEFT_OUT and not (key == "description" and isinstance(each, str))
+        key: sorted(content) if key == "required" and isinstance(content, list) else bare(content)
+        for key, content in value.items()
+        if key not in LEFT_OUT and not (key == "description" and isinstance(content, str))
     }
     return made["allOf"][0] if made.keys() == {"allOf"} and len(made["allOf"]) == 1 else made
 
@@ -155,10 +155,13 @@ def test_openapi_operations_match_the_real_hub(real_hub: RealHub, group: str, ve
             ours = {key: item[method].get(key) for key in TOLD}
             assert ours == {key: theirs[path][method].get(key) for key in TOLD}
             assert item[method]["responses"].keys() == theirs[path][method]["responses"].keys()
-            known = {each["name"] for each in item[method].get("parameters", ())}
+            known = {parameter["name"] for parameter in item[method].get("parameters", ())}
             assert known <= {
-                each["name"]
-                for each in [*theirs[path][method].get("parameters", ()), *theirs[path].get("parameters", ())]
+                parameter["name"]
+                for parameter in [
+                    *theirs[path][method].get("parameters", ()),
+                    *theirs[path].get("parameters", ()),
+                ]
             }
 
 
@@ -207,39 +210,41 @@ def discovered(hub: RealHub) -> dict[tuple[str, str, str], Any]:
 def test_discovery_matches_the_real_hub(real_hub: RealHub) -> None:
     theirs = discovered(real_hub)
     for resource in builtin.resources():
-        found = theirs[resource.group, resource.version, resource.plural]
-        assert found["responseKind"]["kind"] == resource.kind
-        assert found["scope"] == ("Namespaced" if resource.namespaced else "Cluster")
-        assert found["singularResource"] == resource.singular
-        assert tuple(found.get("shortNames", ())) == resource.short_names
-        assert tuple(found.get("categories", ())) == resource.categories
-        assert sorted(found["verbs"]) == sorted(resource.verbs)
-        subresources = {each["subresource"]: each for each in found.get("subresources", ())}
+        published = theirs[resource.group, resource.version, resource.plural]
+        assert published["responseKind"]["kind"] == resource.kind
+        assert published["scope"] == ("Namespaced" if resource.namespaced else "Cluster")
+        assert published["singularResource"] == resource.singular
+        assert tuple(published.get("shortNames", ())) == resource.short_names
+        assert tuple(published.get("categories", ())) == resource.categories
+        assert sorted(published["verbs"]) == sorted(resource.verbs)
+        subresources = {
+            subresource["subresource"]: subresource for subresource in published.get("subresources", ())
+        }
         for name in NOT_SERVED.get((resource.group, resource.plural), ()):
             del subresources[name]
-        assert {name: sorted(each["verbs"]) for name, each in subresources.items()} == {
+        assert {name: sorted(subresource["verbs"]) for name, subresource in subresources.items()} == {
             name: sorted(sub.verbs) for name, sub in resource.subresources.items()
         }
-        assert {name: each["responseKind"]["kind"] for name, each in subresources.items()} == {
+        assert {name: subresource["responseKind"]["kind"] for name, subresource in subresources.items()} == {
             name: sub.kind or resource.kind for name, sub in resource.subresources.items()
         }
 
 
-LISTED = [each for each in builtin.resources() if "list" in each.verbs]
+LISTED = [resource for resource in builtin.resources() if "list" in resource.verbs]
 
 
-@pytest.mark.parametrize("resource", LISTED, ids=lambda each: each.key)
+@pytest.mark.parametrize("resource", LISTED, ids=lambda resource: resource.key)
 def test_printer_columns_match_the_real_hub(real_hub: RealHub, resource: Resource) -> None:
     path = f"/{path_of(resource.group, resource.version)}/{resource.plural}?limit=1"
-    told = ("name", "type", "format", "priority")
+    fields = ("name", "type", "format", "priority")
     theirs = [
-        {key: column[key] for key in told}
+        {key: column[key] for key in fields}
         for column in ask(real_hub, path, accept=TABLE)["columnDefinitions"]
     ]
-    assert [{key: getattr(column, key) for key in told} for column in resource.columns] == theirs
+    assert [{key: getattr(column, key) for key in fields} for column in resource.columns] == theirs
 
 
-@pytest.mark.parametrize("resource", LISTED, ids=lambda each: each.key)
+@pytest.mark.parametrize("resource", LISTED, ids=lambda resource: resource.key)
 def test_field_selectors_match_the_real_hub(real_hub: RealHub, resource: Resource) -> None:
     for name in resource.selectable:
         path = f"/{path_of(resource.group, resource.version)}/{resource.plural}?fieldSelector={name}%3Dx"

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from fairway.machines.migration import Phase
-from fairway.whatif.simulation.machines.neonvm import Step
+from fairway.simulation.machines.neonvm import Step
+from fairway.workloads.machines.migration import Phase
 from kube.crash_story import CALM, FULL, GANG, MACHINES, MEMBERS, PLAIN, VICTIMS, crash_story, moment
-from kube.mortal_scheduler import Cut, binding_of, cancellation_of, deletion_of, permit_of, record_of
+from kube.killable_scheduler import Cut, binding_of, cancellation_of, deletion_of, permit_of, record_of
 from kube.pod_cluster import (
     CPUS,
     DEFAULT,
@@ -23,6 +23,7 @@ from kube.pod_cluster import (
     MANY_PODS,
     PodCluster,
     PodSpace,
+    VolumeSpace,
     create_gang,
     pod_cluster,
     pod_space,
@@ -57,8 +58,10 @@ def names(prefix: str, count: int) -> list[str]:
 
 
 def condition(pod: dict[str, Any]) -> dict[str, Any]:
-    (found,) = (each for each in pod["status"]["conditions"] if each["type"] == "PodScheduled")
-    return dict(found)
+    (condition,) = (
+        condition for condition in pod["status"]["conditions"] if condition["type"] == "PodScheduled"
+    )
+    return dict(condition)
 
 
 @pytest.mark.timeout(300 + MANY_PODS)
@@ -70,7 +73,7 @@ async def test_pods_fill_the_room_that_kube_scheduler_leaves(space: PodSpace) ->
     await space.add_pods(ours)
     await space.until(lambda: len(space.nodes) == MANY_PODS)
     assert space.overcommitted() == {}
-    await space.until(lambda: all(each.status.phase == "Running" for each in space.pods.values()))
+    await space.until(lambda: all(pod.status.phase == "Running" for pod in space.pods.values()))
 
 
 async def test_unschedulable_pod_has_the_condition_and_event_of_kube_scheduler(space: PodSpace) -> None:
@@ -86,10 +89,10 @@ async def test_unschedulable_pod_has_the_condition_and_event_of_kube_scheduler(s
         FAIRWAY,
         theirs["involvedObject"].keys(),
     )
-    await space.until(lambda: all(each.status.conditions for each in space.pods.values()))
+    await space.until(lambda: all(pod.status.conditions for pod in space.pods.values()))
     seen = [condition(await space.read(name)) for name in ("theirs", "ours")]
-    for each in seen:
-        assert each.pop("lastTransitionTime")
+    for event in seen:
+        assert event.pop("lastTransitionTime")
     assert seen[0] == seen[1]
 
 
@@ -109,7 +112,7 @@ async def test_gang_waits_for_room_and_starts_together(space: PodSpace) -> None:
     await create_gang(space, "gang", 3)
     labels = {"scheduling.x-k8s.io/pod-group": "gang"}
     await space.add_pods(names("gang", 3), cpu=HALF, scheduler=GANGS, labels=labels)
-    await space.until(lambda: any(each.status.conditions for each in space.pods.values()))
+    await space.until(lambda: any(pod.status.conditions for pod in space.pods.values()))
     assert space.nodes == {}
     await space.add_nodes("gang-1")
     await space.until(lambda: len(space.nodes) == 3)
@@ -135,9 +138,43 @@ async def test_preemption_spares_pods_with_a_disruption_budget(space: PodSpace) 
     await space.add_pods(["urgent"], cpu=ALL, priority="urgent")
     await space.until(lambda: "urgent" in space.nodes)
     assert space.nodes == {"urgent": "exposed-0", "protected-0": "protected-0", "protected-1": "protected-0"}
-    assert not any(each.terminating for each in space.pods.values())
+    assert not any(pod.terminating for pod in space.pods.values())
     (event,) = await space.events("exposed-0", "Preempted")
     assert event["message"].startswith("Preempted by pod ")
+
+
+async def test_claims_get_volumes_as_from_kube_scheduler(space: PodSpace) -> None:
+    """The test plays the controllers of volumes: each pod needs a volume that exists, and one that is provisioned."""
+    await space.add_nodes("volumes-0", "volumes-1")
+    storage = VolumeSpace(space.client, space.name)
+    await storage.add_class("fresh", "csi.example.com")
+    await storage.add_class("local", "kubernetes.io/no-provisioner")
+    await storage.add_claim("early", class_name="missing")
+    seen: list[tuple[Any, ...]] = []
+    for who, scheduler in (("theirs", DEFAULT), ("ours", FAIRWAY)):
+        await storage.add_volume(f"local-{who}", on="volumes-1", class_name="local")
+        await storage.add_claim(f"local-{who}", class_name="local")
+        await storage.add_claim(f"fresh-{who}", class_name="fresh")
+        await space.add_pods([who], scheduler=scheduler, claims=[f"local-{who}", f"fresh-{who}"])
+        await space.add_pods([f"early-{who}"], scheduler=scheduler, claims=["early"])
+        volume, claim = await storage.wait_for_binding(f"local-{who}", f"fresh-{who}")
+        assert who not in space.nodes
+        await storage.complete(f"local-{who}", f"local-{who}")
+        await storage.add_volume(f"fresh-{who}", on="volumes-1", class_name="fresh", claim=f"fresh-{who}")
+        await storage.complete(f"fresh-{who}", f"fresh-{who}")
+        await space.until(lambda who=who: who in space.nodes)  # type: ignore[misc]
+        event = (await space.events(f"early-{who}", "FailedScheduling"))[0]
+        reference = volume["spec"]["claimRef"]
+        assert reference.pop("name") == f"local-{who}"
+        assert reference.pop("uid")
+        assert reference.pop("resourceVersion")
+        seen.append(
+            (
+                *(reference, volume["metadata"]["annotations"]),
+                *(claim["metadata"]["annotations"], space.nodes[who], event["message"]),
+            )
+        )
+    assert seen[0] == seen[1]
 
 
 async def test_scheduler_that_is_killed_at_every_step_converges(cluster: PodCluster, tmp_path: Path) -> None:
@@ -178,7 +215,7 @@ async def test_scheduler_that_is_killed_at_every_step_converges(cluster: PodClus
         await story.die_in(
             Phase.CUTOVER,
             *(alive, cancelled),
-            when=lambda: story.waiting() == nominated and story.phase("vm-d") is None,
+            when=lambda: story.waiting() == nominated and not story.moves("vm-d"),
         )
 
         rig.neonvm.release()

@@ -54,12 +54,12 @@ async def test_real_hub_is_of_the_release_of_the_tools(kube_tools: Tools, real_h
 
 
 async def test_real_hub_accepts_every_fairway_kind(kube_tools: Tools, real_hub: RealHub) -> None:
-    documents = [dict(each) for each in crds()]
+    documents = [dict(crd) for crd in crds()]
     given = json.dumps({"apiVersion": "v1", "kind": "List", "items": documents})
     admin = real_hub.kubeconfig
     await run(kube_tools, admin, "apply", "--server-side", "-f", "-", given=given)
     await known(kube_tools, documents, kubeconfig=admin)
-    names = [f"crd/{each['metadata']['name']}" for each in documents]
+    names = [f"crd/{document['metadata']['name']}" for document in documents]
     await run(kube_tools, admin, "wait", "--timeout=120s", "--for=condition=Established", *names)
 
 

@@ -144,7 +144,9 @@ def test_changed_tool_versions_use_another_folder(tmp_path: Path) -> None:
 
 def test_every_kubernetes_staging_module_is_of_the_release() -> None:
     text = (build.HERE / "kubernetes" / "go.mod").read_text(encoding="utf-8")
-    release = next(each for each in build.PROGRAMS if each.name == "kubectl").version(modules=build.HERE)
+    release = next(program for program in build.PROGRAMS if program.name == "kubectl").version(
+        modules=build.HERE
+    )
     replaced = re.findall(r"^\t(k8s\.io/\S+) => (\S+) (\S+)$", text, re.MULTILINE)
     assert len(replaced) == 30
     assert {(old == new, version) for old, new, version in replaced} == {(True, release.replace("v1", "v0"))}

@@ -52,7 +52,7 @@ def lines(form: Format, message: object, *args: object, **options: Any) -> list[
     logs.configure(format=form, level="debug", stream=stream)
     root = logging.getLogger()
     root.handlers[:] = [
-        each for each in root.handlers if isinstance(each, logs.Lines)
+        handler for handler in root.handlers if isinstance(handler, logs.Lines)
     ]  # the handlers of pytest are special
     logging.getLogger("fairway.test").error(message, *args, **options)
     text = stream.getvalue()
@@ -62,9 +62,9 @@ def lines(form: Format, message: object, *args: object, **options: Any) -> list[
 
 def written(message: object, *args: object, **options: Any) -> dict[str, Any]:
     (line,) = lines("json", message, *args, **options)
-    found = json.loads(line)
-    assert isinstance(found, dict)
-    return found
+    record = json.loads(line)
+    assert isinstance(record, dict)
+    return record
 
 
 def text_of(message: object, *args: object, **options: Any) -> str:
@@ -76,13 +76,13 @@ def text_of(message: object, *args: object, **options: Any) -> str:
 
 
 def test_json_log_line_has_ordered_fields() -> None:
-    found = written("placement %s moved", "ns1/p1", extra={"placement": "ns1/p1", "clusters": 3})
-    assert list(found) == ["ts", "level", "logger", "msg", "placement", "clusters"]
-    assert found["level"] == "error"
-    assert found["logger"] == "fairway.test"
-    assert found["msg"] == "placement ns1/p1 moved"
-    assert found["clusters"] == 3
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", found["ts"])
+    record = written("placement %s moved", "ns1/p1", extra={"placement": "ns1/p1", "clusters": 3})
+    assert list(record) == ["ts", "level", "logger", "msg", "placement", "clusters"]
+    assert record["level"] == "error"
+    assert record["logger"] == "fairway.test"
+    assert record["msg"] == "placement ns1/p1 moved"
+    assert record["clusters"] == 3
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", record["ts"])
 
 
 def test_log_time_always_has_a_fraction() -> None:
@@ -95,10 +95,10 @@ def test_json_log_line_has_traceback_in_one_field() -> None:
     try:
         raise ValueError("first\nsecond")
     except ValueError:
-        found = written("it broke", exc_info=True)
-    assert found["msg"] == "it broke"
-    assert found["error"].startswith("Traceback (most recent call last):\n")
-    assert found["error"].endswith("ValueError: first\nsecond")
+        record = written("it broke", exc_info=True)
+    assert record["msg"] == "it broke"
+    assert record["error"].startswith("Traceback (most recent call last):\n")
+    assert record["error"].endswith("ValueError: first\nsecond")
 
 
 def test_json_log_line_has_stack_info() -> None:
@@ -106,13 +106,13 @@ def test_json_log_line_has_stack_info() -> None:
 
 
 def test_extra_fields_do_not_replace_standard_fields() -> None:
-    found = written("m", extra={"level": "mine", "error": "mine", "ts": 1})
-    assert (found["level"], found["level_"]) == ("error", "mine")
-    assert (found["error_"], found["ts_"]) == ("mine", 1)
+    record = written("m", extra={"level": "mine", "error": "mine", "ts": 1})
+    assert (record["level"], record["level_"]) == ("error", "mine")
+    assert (record["error_"], record["ts_"]) == ("mine", 1)
 
 
 def test_log_values_that_json_lacks_become_text() -> None:
-    found = written(
+    record = written(
         "m",
         extra={
             "nan": math.nan,
@@ -122,11 +122,11 @@ def test_log_values_that_json_lacks_become_text() -> None:
             "surrogate": "\udc80",
         },
     )
-    assert found["nan"] == "nan"
-    assert found["big"] == str(2**60)
-    assert found["bytes"] == "b'x'"
-    assert found["nested"] == {"1": [logs.UNPRINTABLE.format(type="Unprintable"), None, True]}
-    assert found["surrogate"] == "\udc80"
+    assert record["nan"] == "nan"
+    assert record["big"] == str(2**60)
+    assert record["bytes"] == "b'x'"
+    assert record["nested"] == {"1": [logs.UNPRINTABLE.format(type="Unprintable"), None, True]}
+    assert record["surrogate"] == "\udc80"
 
 
 def test_self_referencing_log_value_is_truncated() -> None:
@@ -210,7 +210,7 @@ def test_unprintable_log_value_keeps_the_rest_of_the_line(form: Format) -> None:
 @pytest.mark.parametrize("form", logs.FORMATS)
 def test_long_log_field_is_truncated(form: Format) -> None:
     (line,) = lines(form, "x" * 10**6, extra={"key": "y" * 10**6})
-    assert len(line) < 3 * logs.LONGEST
+    assert len(line) < 3 * logs.LONGEST_TEXT
     assert "967232 more characters" in line
 
 
@@ -276,9 +276,9 @@ def test_python_warnings_are_logged() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         warnings.warn("old ways", DeprecationWarning, stacklevel=1)
-    found = json.loads(stream.getvalue())
-    assert found["logger"] == "py.warnings"
-    assert "old ways" in found["msg"]
+    record = json.loads(stream.getvalue())
+    assert record["logger"] == "py.warnings"
+    assert "old ways" in record["msg"]
 
 
 def test_closed_log_stream_raises_no_error(monkeypatch: pytest.MonkeyPatch) -> None:

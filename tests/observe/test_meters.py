@@ -6,7 +6,6 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
@@ -15,17 +14,17 @@ from prometheus_client.parser import text_string_to_metric_families
 from fairway import __version__
 from fairway.controllers.hosting.metrics import HOSTING_DEFINITIONS, HostingMetrics
 from fairway.controllers.machines.permit_metrics import MACHINE_DEFINITIONS, PermitMetrics
-from fairway.controllers.machines.pod_metrics import POD_DEFINITIONS, PodMetrics
+from fairway.controllers.pods.metrics import POD_DEFINITIONS, PodMetrics
 from fairway.controllers.recovery.metrics import RECOVERY_DEFINITIONS, RecoveryMetrics
 from fairway.controllers.recovery.state_machine import Census
 from fairway.controllers.scores.metrics import SCORE_DEFINITIONS, ScoreMetrics
-from fairway.hosting import HostingState
-from fairway.observe.meters import CHANGES, DEFINITIONS, MANY, OTHER, Meters, values
+from fairway.observe.meters import CHANGES, DEFINITIONS, MOST_LABELS, OTHER, Meters
 from fairway.observe.provider_meters import PROVIDER_DEFINITIONS, ProviderMeters
+from fairway.workloads.hosting import HostingState
+from metric_values import values
 
 ROOT = Path(__file__).parents[2]
 METRICS_DOCUMENT = ROOT / "docs" / "reference" / "metrics.md"
-ALERTS = ROOT / "deploy" / "monitoring" / "alerts.yaml"
 ALL_DEFINITIONS = (
     *DEFINITIONS,
     *HOSTING_DEFINITIONS,
@@ -80,15 +79,15 @@ def used_by_providers() -> ProviderMeters:
 def used_by_controllers() -> Meters:
     """Return meters with a value in every metric of one controller."""
     meters = Meters()
-    HostingMetrics(meters).show([], HostingState())
+    HostingMetrics(meters).show([], HostingState(), now=0)
     permits = PermitMetrics(meters)
     permits.follow(lambda: None)
     permits.replied(200, 0.01)
     PodMetrics(meters, profiles=("fairway",)).follow(lambda: None)
-    RecoveryMetrics(meters).show(
+    RecoveryMetrics(meters).update(
         Census(fleet=3, known=2, low=1, tainted=1, exempt=0), held=0, suspected=False
     )
-    ScoreMetrics(meters).show({"resource-usage-score": Counter()}, held=())
+    ScoreMetrics(meters).update({"resource-usage-score": Counter()}, held=())
     return meters
 
 
@@ -100,13 +99,13 @@ def test_queue_metrics_count_adds_retries_and_durations() -> None:
     queue.started(waited=0.003, depth=1)
     queue.finished(took=0.02)
     queue.retried()
-    found = shown(meters)
-    assert found['fairway_workqueue_adds_total{controller="placement"}'] == 2
-    assert found['fairway_workqueue_depth{controller="placement"}'] == 1
-    assert found['fairway_workqueue_retries_total{controller="placement"}'] == 1
-    assert found['fairway_workqueue_wait_seconds_bucket{controller="placement",le="0.0025"}'] == 0
-    assert found['fairway_workqueue_wait_seconds_bucket{controller="placement",le="0.005"}'] == 1
-    assert found['fairway_workqueue_work_seconds_sum{controller="placement"}'] == 0.02
+    samples = shown(meters)
+    assert samples['fairway_workqueue_adds_total{controller="placement"}'] == 2
+    assert samples['fairway_workqueue_depth{controller="placement"}'] == 1
+    assert samples['fairway_workqueue_retries_total{controller="placement"}'] == 1
+    assert samples['fairway_workqueue_wait_seconds_bucket{controller="placement",le="0.0025"}'] == 0
+    assert samples['fairway_workqueue_wait_seconds_bucket{controller="placement",le="0.005"}'] == 1
+    assert samples['fairway_workqueue_work_seconds_sum{controller="placement"}'] == 0.02
 
 
 def test_queue_returns_the_same_meter_per_controller() -> None:
@@ -120,38 +119,38 @@ def test_cycle_metric_distinguishes_followed_from_scratch() -> None:
     meters.cycle(seconds=2e-5, followed=True)
     meters.cycle(seconds=3.0, followed=False)
     meters.cycle(seconds=30.0, followed=False)
-    found = shown(meters)
-    assert found['fairway_cycle_seconds_bucket{le="2.5e-05",path="followed"}'] == 1
-    assert found['fairway_cycle_seconds_bucket{le="10.0",path="scratch"}'] == 1
-    assert found['fairway_cycle_seconds_count{path="scratch"}'] == 2
+    samples = shown(meters)
+    assert samples['fairway_cycle_seconds_bucket{le="2.5e-05",path="followed"}'] == 1
+    assert samples['fairway_cycle_seconds_bucket{le="10.0",path="scratch"}'] == 1
+    assert samples['fairway_cycle_seconds_count{path="scratch"}'] == 2
 
 
 def test_decision_changes_are_exported_as_zero_from_the_start() -> None:
-    found = shown(Meters())
-    assert all(found[f'fairway_decisions_changed_total{{change="{change}"}}'] == 0 for change in CHANGES)
+    samples = shown(Meters())
+    assert all(samples[f'fairway_decisions_changed_total{{change="{change}"}}'] == 0 for change in CHANGES)
 
 
 def test_failed_write_counts_as_write_and_error() -> None:
     meters = Meters()
     meters.write(controller="placement", resource="placements/status", verb="patch")
     meters.write(controller="placement", resource="placements/status", verb="patch", error="Conflict")
-    found = shown(meters)
+    samples = shown(meters)
     where = 'controller="placement",'
-    assert found[f'fairway_writes_total{{{where}resource="placements/status",verb="patch"}}'] == 2
+    assert samples[f'fairway_writes_total{{{where}resource="placements/status",verb="patch"}}'] == 2
     errors = f'{{{where}reason="Conflict",resource="placements/status",verb="patch"}}'
-    assert found[f"fairway_write_errors_total{errors}"] == 1
+    assert samples[f"fairway_write_errors_total{errors}"] == 1
 
 
 def test_gauges_export_the_last_value() -> None:
     meters = used()
     meters.leader(lease="fairway-placement", leading=False)
     meters.objects(kind="Placement", count=8)
-    found = shown(meters)
-    assert found['fairway_leader{lease="fairway-placement"}'] == 0
-    assert found['fairway_objects{kind="Placement"}'] == 8
-    assert found['fairway_informer_lag_seconds{resource="placements"}'] == math.inf
-    assert found["fairway_shadow_differences"] == 2
-    assert found[f'fairway_build_info{{version="{__version__}"}}'] == 1
+    samples = shown(meters)
+    assert samples['fairway_leader{lease="fairway-placement"}'] == 0
+    assert samples['fairway_objects{kind="Placement"}'] == 8
+    assert samples['fairway_informer_lag_seconds{resource="placements"}'] == math.inf
+    assert samples["fairway_shadow_differences"] == 2
+    assert samples[f'fairway_build_info{{version="{__version__}"}}'] == 1
 
 
 def test_difference_gauge_is_exported_only_by_a_shadow() -> None:
@@ -159,9 +158,9 @@ def test_difference_gauge_is_exported_only_by_a_shadow() -> None:
 
 
 def test_meters_of_one_process_are_separate() -> None:
-    one, other = Meters(), Meters()
-    one.decision("created")
-    assert shown(one)['fairway_decisions_changed_total{change="created"}'] == 1
+    first, other = Meters(), Meters()
+    first.decision("created")
+    assert shown(first)['fairway_decisions_changed_total{change="created"}'] == 1
     assert shown(other)['fairway_decisions_changed_total{change="created"}'] == 0
 
 
@@ -172,10 +171,10 @@ def test_meters_use_the_given_registry() -> None:
 
 
 def test_process_and_gc_metrics_are_exported() -> None:
-    found = shown(Meters())
-    assert found["process_resident_memory_bytes"] > 0
-    assert any(name.startswith("python_gc_collections_total") for name in found)
-    assert any(name.startswith("python_info") for name in found)
+    samples = shown(Meters())
+    assert samples["process_resident_memory_bytes"] > 0
+    assert any(name.startswith("python_gc_collections_total") for name in samples)
+    assert any(name.startswith("python_info") for name in samples)
 
 
 def test_created_series_are_not_exported() -> None:
@@ -189,9 +188,9 @@ def test_invalid_durations_are_dropped(seconds: float) -> None:
     meters.reaction(seconds)
     meters.queue("x").started(waited=seconds, depth=0)
     meters.queue("x").finished(took=seconds)
-    found = shown(meters)
-    assert found['fairway_cycle_seconds_sum{path="followed"}'] == 0
-    assert found["fairway_reaction_seconds_sum"] == 0
+    samples = shown(meters)
+    assert samples['fairway_cycle_seconds_sum{path="followed"}'] == 0
+    assert samples["fairway_reaction_seconds_sum"] == 0
 
 
 def test_nonpositive_counts_are_dropped() -> None:
@@ -211,20 +210,27 @@ def test_labels_from_a_hub_never_break_the_exposition(word: str) -> None:
     meters.queue(word).retried()
     families = list(text_string_to_metric_families(meters.expose().decode()))
     assert (
-        sum(sample.value for each in families if each.name == "fairway_writes" for sample in each.samples)
+        sum(
+            sample.value
+            for family in families
+            if family.name == "fairway_writes"
+            for sample in family.samples
+        )
         == 1
     )
 
 
 def test_number_of_reason_labels_is_limited() -> None:
     meters = Meters()
-    for number in range(MANY + 500):
+    for number in range(MOST_LABELS + 500):
         meters.write(controller="placement", resource="placements", verb="patch", error=f"Reason{number}")
-    found = {name: count for name, count in shown(meters).items() if name.startswith("fairway_write_errors")}
-    assert len(found) == MANY + 1
-    assert sum(found.values()) == MANY + 500
+    samples = {
+        name: count for name, count in shown(meters).items() if name.startswith("fairway_write_errors")
+    }
+    assert len(samples) == MOST_LABELS + 1
+    assert sum(samples.values()) == MOST_LABELS + 500
     assert (
-        found[
+        samples[
             f'fairway_write_errors_total{{controller="{OTHER}",reason="{OTHER}",resource="{OTHER}",verb="{OTHER}"}}'
         ]
         == 500
@@ -240,7 +246,7 @@ Told = tuple[str, str, tuple[str, ...]]
 
 def families() -> dict[str, Told]:
     """Return Fairway's own metrics, parsed from the exposition."""
-    found: dict[str, Told] = {}
+    families: dict[str, Told] = {}
     exposed = (*used().expose().splitlines(), *used_by_providers().expose().splitlines())
     own = (
         b"fairway_hosting_",
@@ -257,23 +263,24 @@ def families() -> dict[str, Told]:
             continue
         labels = {label for sample in family.samples for label in sample.labels} - {"le"}
         name = f"{family.name}_total" if family.type == "counter" else family.name
-        found[name] = (family.type, family.documentation, tuple(sorted(labels)))
-    return found
+        families[name] = (family.type, family.documentation, tuple(sorted(labels)))
+    return families
 
 
 def test_every_metric_is_exposed_with_type_meaning_and_labels() -> None:
     assert families() == {
-        each.name: (each.type, each.meaning, tuple(sorted(each.labels))) for each in ALL_DEFINITIONS
+        definition.name: (definition.type, definition.meaning, tuple(sorted(definition.labels)))
+        for definition in ALL_DEFINITIONS
     }
 
 
 def test_metric_names_follow_prometheus_conventions() -> None:
-    for each in ALL_DEFINITIONS:
-        assert re.fullmatch(r"fairway_[a-z]+(_[a-z]+)*", each.name)
-        assert each.name.endswith("_total") == (each.type == "counter")
-        assert each.type != "histogram" or each.name.endswith("_seconds")
-        assert each.buckets == tuple(sorted(each.buckets))
-        assert each.meaning.endswith(".")
+    for definition in ALL_DEFINITIONS:
+        assert re.fullmatch(r"fairway_[a-z]+(_[a-z]+)*", definition.name)
+        assert definition.name.endswith("_total") == (definition.type == "counter")
+        assert definition.type != "histogram" or definition.name.endswith("_seconds")
+        assert definition.buckets == tuple(sorted(definition.buckets))
+        assert definition.meaning.endswith(".")
 
 
 def test_metrics_page_lists_only_existing_metrics() -> None:
@@ -285,19 +292,10 @@ def test_metrics_page_lists_only_existing_metrics() -> None:
     assert others == {name for name in shown_names if not name.startswith("fairway_")}
 
 
-def test_metrics_page_lists_the_deployed_alerts() -> None:
-    listed = re.findall(
-        r"^\| `(Fairway\w+)` \| (\w+) \| ", METRICS_DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE
-    )
-    rule = yaml.safe_load(ALERTS.read_text(encoding="utf-8"))
-    alerts = [each for group in rule["spec"]["groups"] for each in group["rules"]]
-    assert listed == [(each["alert"], each["labels"]["severity"]) for each in alerts]
-
-
 def test_unreadable_fields_metric_resets_and_is_limited() -> None:
     meters = Meters()
     meters.unreadable({("K", f"f{number}"): 2 for number in range(1003)})
     meters.unreadable({("K", "f0"): 1})
-    found = {name: value for name, value in values(meters.expose()).items() if "unreadable" in name}
-    assert (len(found), sum(found.values())) == (1001, 1)
-    assert found['fairway_unreadable_fields{field="f0",kind="K"}'] == 1
+    samples = {name: value for name, value in values(meters.expose()).items() if "unreadable" in name}
+    assert (len(samples), sum(samples.values())) == (1001, 1)
+    assert samples['fairway_unreadable_fields{field="f0",kind="K"}'] == 1

@@ -2,8 +2,9 @@ import math
 
 import pytest
 
-from fairway.observe.meters import MANY, OTHER, Meters, values
+from fairway.observe.meters import MOST_LABELS, OTHER, Meters
 from fairway.observe.provider_meters import ProviderMeters
+from metric_values import values
 
 
 def shown(meters: ProviderMeters) -> dict[str, float]:
@@ -42,30 +43,30 @@ def test_score_metric_is_that_of_the_last_write() -> None:
 
 def test_number_of_score_series_is_limited() -> None:
     meters = ProviderMeters()
-    for number in range(MANY + 10):
+    for number in range(MOST_LABELS + 10):
         meters.published("usage", f"c{number}", {"cpu": 1})
-    assert len(shown(meters)) == MANY
+    assert len(shown(meters)) == MOST_LABELS
     meters.forget("usage", "c0")
     meters.published("usage", "late", {"cpu": 1})
-    assert len(shown(meters)) == MANY
+    assert len(shown(meters)) == MOST_LABELS
 
 
 def test_number_of_provider_reason_labels_is_limited() -> None:
     meters = ProviderMeters()
-    for number in range(MANY + 10):
+    for number in range(MOST_LABELS + 10):
         meters.reading_failed("usage", reason=f"Reason{number}")
-    found = shown(meters)
-    assert len(found) == MANY + 1
-    assert found[f'fairway_provider_reading_failures_total{{provider="usage",reason="{OTHER}"}}'] == 10
+    samples = shown(meters)
+    assert len(samples) == MOST_LABELS + 1
+    assert samples[f'fairway_provider_reading_failures_total{{provider="usage",reason="{OTHER}"}}'] == 10
 
 
 @pytest.mark.parametrize(("seconds", "total"), [(2.5, 2.5), (math.nan, 0.0), (math.inf, 0.0), (-1.0, 0.0)])
 def test_reading_duration_is_summed_and_invalid_one_is_dropped(seconds: float, total: float) -> None:
     meters = ProviderMeters()
     meters.reading("usage", seconds=seconds)
-    found = shown(meters)
-    assert found['fairway_provider_readings_total{provider="usage"}'] == 1
-    assert found.get('fairway_provider_reading_seconds_sum{provider="usage"}', 0.0) == total
+    samples = shown(meters)
+    assert samples['fairway_provider_readings_total{provider="usage"}'] == 1
+    assert samples.get('fairway_provider_reading_seconds_sum{provider="usage"}', 0.0) == total
 
 
 def test_provider_meters_share_a_registry_with_controllers() -> None:

@@ -70,11 +70,11 @@ def test_span_has_name_and_attributes() -> None:
     traces.use(small)
     with span(
         "cycle", placement="ns1/p1", clusters=3, share=0.5, followed=True, key=("ns1", "p1"), no=None
-    ) as it:
-        it.set_attribute("selected", 2)
-    (found,) = small.spans
-    assert found.name == "cycle"
-    assert found.attributes == {
+    ) as active:
+        active.set_attribute("selected", 2)
+    (finished,) = small.spans
+    assert finished.name == "cycle"
+    assert finished.attributes == {
         "placement": "ns1/p1",
         "clusters": 3,
         "share": 0.5,
@@ -82,7 +82,7 @@ def test_span_has_name_and_attributes() -> None:
         "key": "('ns1', 'p1')",
         "selected": 2,
     }
-    assert found.ended
+    assert finished.ended
 
 
 def test_span_attribute_may_be_called_name() -> None:
@@ -109,7 +109,7 @@ def test_use_returns_the_previous_tracer() -> None:
 
 def absent(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hide an installed OpenTelemetry."""
-    for name in [each for each in sys.modules if each.partition(".")[0] == "opentelemetry"]:
+    for name in [module for module in sys.modules if module.partition(".")[0] == "opentelemetry"]:
         monkeypatch.delitem(sys.modules, name)
     nothing: Any = None  # makes an import fail
     monkeypatch.setitem(sys.modules, "opentelemetry", nothing)
@@ -117,7 +117,9 @@ def absent(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def logged(caplog: pytest.LogCaptureFixture) -> list[tuple[int, str]]:
     return [
-        (each.levelno, each.getMessage()) for each in caplog.records if each.name == "fairway.observe.traces"
+        (record.levelno, record.getMessage())
+        for record in caplog.records
+        if record.name == "fairway.observe.traces"
     ]
 
 
@@ -239,7 +241,7 @@ def test_endpoint_sets_up_an_exporter(
     assert provider.processors == ["exporter"]
     with span("cycle"):
         pass
-    assert [each.name for each in installed.tracer.spans] == ["cycle"]
+    assert [span.name for span in installed.tracer.spans] == ["cycle"]
     export.close()
     assert provider.ended
 
@@ -313,13 +315,13 @@ def test_spans_are_exported_to_a_collector(monkeypatch: pytest.MonkeyPatch) -> N
     assert path == "/v1/traces"
     request = messages.ExportTraceServiceRequest.FromString(body)
     (resource,) = request.resource_spans
-    assert {each.key: each.value.string_value for each in resource.resource.attributes}[
+    assert {attribute.key: attribute.value.string_value for attribute in resource.resource.attributes}[
         "service.name"
     ] == "fairway"
-    spans = {each.name: each for scope in resource.scope_spans for each in scope.spans}
+    spans = {span.name: span for scope in resource.scope_spans for span in scope.spans}
     assert spans["inner"].parent_span_id == spans["outer"].span_id
     assert [event.name for event in spans["inner"].events] == ["exception"]
     assert spans["inner"].status.code == 2
-    assert {each.key: each.value.string_value for each in spans["outer"].attributes} == {
+    assert {attribute.key: attribute.value.string_value for attribute in spans["outer"].attributes} == {
         "placement": "ns1/p1"
     }

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from fairway.hub.patches import (
+from kubehub.patches import (
     fieldset,
     jsonpatch,
     managed_fields,
@@ -16,11 +16,11 @@ from fairway.hub.patches import (
     ownership,
     strategic,
 )
-from fairway.hub.patches.apply import apply
-from fairway.hub.patches.fieldset import FieldSet
-from fairway.hub.resource import Document
-from fairway.hub.schema import parse
-from fairway.hub.status import Refusal
+from kubehub.patches.apply import apply
+from kubehub.patches.fieldset import FieldSet
+from kubehub.resource import Document
+from kubehub.schema import parse
+from kubehub.status import Refusal
 
 VERSION = "example.com/v1"
 TEXT = {"type": "string"}
@@ -256,13 +256,13 @@ def made(model: frozenset[tuple[str, ...]]) -> FieldSet:
 
 @given(paths, paths)
 def test_field_sets_are_sets(left: frozenset[tuple[str, ...]], right: frozenset[tuple[str, ...]]) -> None:
-    one, other = made(left), made(right)
-    assert fieldset.union(one, other) == made(left | right)
-    assert fieldset.difference(one, other) == made(left - right)
-    assert fieldset.intersection(one, other) == made(left & right)
-    assert fieldset.subset(one, other) == (left <= right)
+    first, other = made(left), made(right)
+    assert fieldset.union(first, other) == made(left | right)
+    assert fieldset.difference(first, other) == made(left - right)
+    assert fieldset.intersection(first, other) == made(left & right)
+    assert fieldset.subset(first, other) == (left <= right)
     below = {path for path in left if not any(path[: len(prefix)] == prefix for prefix in right)}
-    assert fieldset.prune(one, other) == made(frozenset(below))
+    assert fieldset.prune(first, other) == made(frozenset(below))
 
 
 @given(paths)

@@ -28,7 +28,7 @@ def moves_of(names: list[str]) -> st.SearchStrategy[list[Move]]:
 
 
 # Explaining a failure takes hypothesis many times longer than finding it.
-@settings(max_examples=100 * LENGTH, phases=[each for each in Phase if each is not Phase.explain])
+@settings(max_examples=100 * LENGTH, phases=[phase for phase in Phase if phase is not Phase.explain])
 @given(moves=moves_of(NAMES))
 @example(moves=[("ask", 244334), ("hear_all", 0), ("look", 565801), ("answer", 0), ("restore", 284663)])
 @example(

@@ -9,9 +9,9 @@ from msgspec import structs
 
 from fairway.api.cluster import ManagedCluster
 from fairway.api.placement import Placement, PrioritizerConfig
-from fairway.clusters import cells
 from fairway.engine.profile import Profile
 from fairway.engine.trace import Trace
+from fairway.hosts.clusters import cells
 from fairway.testing import builders
 from fairway.whatif.counterfactual import State, counterfactual
 from fairway.whatif.edits import Edit, NumericEdit
@@ -34,7 +34,7 @@ def contents(world: World) -> dict[str, Any]:
         "calculators": {name: dict(table) for name, table in snapshot.calculators.items()},
         "placements": dict(world.placements),
         "decisions": {namespace: dict(world.decisions(namespace)) for namespace in ("ns1", "ns2")},
-        "traces": {key: list(Trace(world.look(key, now=NOW_MICROS).outcome)) for key in world.placements},
+        "traces": {key: list(Trace(world.decide(key, now=NOW_MICROS).outcome)) for key in world.placements},
     }
 
 
@@ -55,11 +55,11 @@ def wins(
     world = World(objects, profile=profile)
     for edit in edits:
         edit.apply(world)
-    return cluster in world.look(key, now=NOW_MICROS).outcome.selected
+    return cluster in world.decide(key, now=NOW_MICROS).outcome.selected
 
 
 def losers(world: World, key: Key) -> list[str]:
-    chosen = set(world.look(key, now=NOW_MICROS).outcome.selected)
+    chosen = set(world.decide(key, now=NOW_MICROS).outcome.selected)
     return sorted(set(world.fleet.snapshot().hosts.row_of) - chosen)
 
 
@@ -80,11 +80,11 @@ def test_counterfactual_holds_and_is_minimal(
 def check_answers(
     objects: list[object], world: World, key: Key, cluster: str, *, profile: Profile | None = None
 ) -> None:
-    found = counterfactual(world, key, cluster, now=NOW_MICROS)
-    event(found.state.value)
-    assert found.state is not State.SELECTED
-    assert bool(found.edits) == (found.state is State.FOUND)
-    for answer in (found.edits, *found.alternatives):
+    result = counterfactual(world, key, cluster, now=NOW_MICROS)
+    event(result.state.value)
+    assert result.state is not State.SELECTED
+    assert bool(result.edits) == (result.state is State.FOUND)
+    for answer in (result.edits, *result.alternatives):
         if not answer:
             continue
         event(f"{len(answer)} edits")
@@ -98,12 +98,12 @@ def check_answers(
                 assert not wins(objects, key, cluster, less, profile=profile)
 
 
-def priced(thing: object, price: int | None) -> object:
+def priced(obj: object, price: int | None) -> object:
     """A cluster with a price, which the third-party score reads."""
-    if price is None or not isinstance(thing, ManagedCluster):
-        return thing
-    labels = {**thing.metadata.labels, PRICE: str(price)}
-    return structs.replace(thing, metadata=structs.replace(thing.metadata, labels=labels))
+    if price is None or not isinstance(obj, ManagedCluster):
+        return obj
+    labels = {**obj.metadata.labels, PRICE: str(price)}
+    return structs.replace(obj, metadata=structs.replace(obj.metadata, labels=labels))
 
 
 def by_price(placement: Placement, weight: int) -> Placement:
@@ -129,7 +129,7 @@ def test_counterfactual_with_third_party_remedies_holds_and_is_minimal(
     placement = by_price(placement, weight)
     drawn = iter(prices)
     objects = [
-        *(priced(each, next(drawn, None)) if isinstance(each, ManagedCluster) else each for each in objects),
+        *(priced(obj, next(drawn, None)) if isinstance(obj, ManagedCluster) else obj for obj in objects),
         placement,
     ]
     world = World(objects, profile=TOYS)
@@ -169,15 +169,15 @@ def test_explanation_agrees_with_the_cycle_and_changes_nothing(
     world = World([*objects, placement])
     key = ("ns1", placement.metadata.name)
     before = contents(world)
-    outcome = world.look(key, now=NOW_MICROS).outcome
+    outcome = world.decide(key, now=NOW_MICROS).outcome
     cluster = data.draw(st.sampled_from(sorted(world.fleet.snapshot().hosts.row_of)))
-    found = explain(world, key, now=NOW_MICROS, cluster=cluster)
+    explanation = explain(world, key, now=NOW_MICROS, cluster=cluster)
     assert contents(world) == before
-    assert [each.host for each in found.chosen] == outcome.selected
-    traced = {each.host: each for each in before["traces"][key]}
-    for each in (*found.chosen, *found.passed_over):
-        assert each == traced.pop(each.host)
-    for group in found.rejected:
+    assert [host.host for host in explanation.chosen] == outcome.selected
+    traced = {trace.host: trace for trace in before["traces"][key]}
+    for host in (*explanation.chosen, *explanation.passed_over):
+        assert host == traced.pop(host.host)
+    for group in explanation.rejected:
         for name in group.clusters:
             trace = traced.pop(name)
             assert (trace.rejected_by, trace.reason) == (group.plugin, group.reason)

@@ -13,21 +13,21 @@ from fairway.api.cluster import ManagedCluster, cluster_as_json
 from fairway.api.decision import PlacementDecision
 from fairway.api.placement import Placement, PlacementSpec, Toleration
 from fairway.api.score import AddOnPlacementScore
-from fairway.cel import cluster_environment
-from fairway.clusters import Fleet
 from fairway.engine import cycle
 from fairway.engine.memory import Memory
 from fairway.engine.outcome import Outcome
 from fairway.engine.trace import Trace
-from fairway.fleet.hosts import FIRST_CAPACITY
-from fairway.fleet.instant import SECOND
-from fairway.fleet.journal import Journal
-from fairway.placement import PlacementWorkload, default_profile
-from fairway.placement.alike import AlikePlacements
-from fairway.plugins.expressions import Expressions, Scores
-from fairway.plugins.trust import EXPIRED_SCORES, MISSING_SCORE
+from fairway.hosts.clusters import Fleet
+from fairway.hosts.hosts import FIRST_CAPACITY
+from fairway.hosts.instant import SECOND
+from fairway.hosts.journal import Journal
 from fairway.testing import builders
 from fairway.whatif.world import World
+from fairway.workloads.placement import PlacementWorkload, default_profile
+from fairway.workloads.placement.alike import AlikePlacements
+from fairway.workloads.placement.plugins.expressions import Expressions, Scores
+from fairway.workloads.placement.plugins.trust import EXPIRED_SCORES, MISSING_SCORE
+from kubecel import cluster_environment
 from strategies import (
     EXPRESSIONS,
     NAMES,
@@ -65,15 +65,15 @@ def seen(outcome: Outcome) -> dict[str, Any]:
         "derived": outcome.derive(_reasons),
         "scored": [
             (
-                each.plugin,
-                each.weight,
+                scored.plugin,
+                scored.weight,
                 {
                     names[row]: score
-                    for at, (row, score) in enumerate(zip(rows, each.scores.tolist(), strict=True))
-                    if each.present is None or each.present[at]
+                    for at, (row, score) in enumerate(zip(rows, scored.scores.tolist(), strict=True))
+                    if scored.present is None or scored.present[at]
                 },
             )
-            for each in details.scored
+            for scored in details.scored
         ],
         "selected": outcome.selected,
         "reasons": list(outcome.reasons()) if outcome.selected else [],
@@ -87,22 +87,24 @@ class Debit:
     placement: str
     cluster: str
     change: int
+    namespace: str = "ns1"
 
 
 debits = st.builds(
     Debit,
     placement=st.sampled_from(["p1", "other"]),
     cluster=st.sampled_from(NAMES),
-    change=st.integers(-9, 9),
+    change=st.integers(-9, 9) | st.just(-60),
+    namespace=st.sampled_from(["ns1", "ns1", "ns2", "ns3"]),
 )
 
 
-def apply_to(world: World, thing: object) -> None:
-    if isinstance(thing, Debit):
-        deltas = {("default", "cpu"): thing.change, ("default", "mem"): 1}
-        world.fleet.debit(("ns1", thing.placement), [thing.cluster], deltas)
+def apply_to(world: World, obj: object) -> None:
+    if isinstance(obj, Debit):
+        deltas = {("default", "cpu"): obj.change, ("default", "mem"): 1}
+        world.fleet.debit((obj.namespace, obj.placement), [obj.cluster], deltas)
     else:
-        world.put(thing)
+        world.put(obj)
 
 
 @given(objects=worlds(), placement=placements(), debited=st.lists(debits, max_size=3))
@@ -112,8 +114,8 @@ def test_whole_fleet_form_agrees_with_per_host_form(
 ) -> None:
     workload = PlacementWorkload(placement)
     world = World(objects)
-    for each in debited:
-        apply_to(world, each)
+    for debit in debited:
+        apply_to(world, debit)
     snapshot = world.fleet.snapshot()
     fast = cycle.run(snapshot, workload, default_profile(), now=NOW_MICROS)
     slow = cycle.run(snapshot, workload, default_profile(), now=NOW_MICROS, whole_fleet=False)
@@ -133,18 +135,18 @@ def test_trace_agrees_with_the_outcome_and_changes_nothing(
     assert seen(outcome) == untraced
     assert seen(cycle.run(snapshot, workload, default_profile(), now=NOW_MICROS)) == untraced
 
-    assert sorted(each.host for each in traces) == sorted(snapshot.hosts.row_of)
-    assert [each.host for each in traces if each.selected] == outcome.selected
+    assert sorted(trace.host for trace in traces) == sorted(snapshot.hosts.row_of)
+    assert [trace.host for trace in traces if trace.selected] == outcome.selected
     totals = outcome.totals_by_name()
-    for each in traces:
-        assert each == Trace(outcome).host(each.host)
-        if each.host in totals:
-            assert each.total == totals[each.host] == sum(part.points for part in each.contributions)
-            assert not each.rejected_by
-            assert each.selected or each.reason
+    for trace in traces:
+        assert trace == Trace(outcome).host(trace.host)
+        if trace.host in totals:
+            assert trace.total == totals[trace.host] == sum(part.points for part in trace.contributions)
+            assert not trace.rejected_by
+            assert trace.selected or trace.reason
         else:
-            assert not each.selected
-            assert each.reason or outcome.status.aborts
+            assert not trace.selected
+            assert trace.reason or outcome.status.aborts
 
 
 @given(objects=worlds(), placement=placements(), data=st.data())
@@ -169,7 +171,7 @@ def test_second_cycle_without_change_writes_nothing(objects: list[object], place
     key = (placement.metadata.namespace, placement.metadata.name)
     first = world.place(key, now=NOW_MICROS)
     before = dict(world.decisions("ns1")), dict(world.placements)
-    second = world.look(key, now=NOW_MICROS)
+    second = world.decide(key, now=NOW_MICROS)
     assert second.outcome.selected == first.outcome.selected
     assert world.plan(key, second, now=NOW_MICROS).empty or world.workload(key).idle
     world.place(key, now=NOW_MICROS)
@@ -181,14 +183,14 @@ def test_second_cycle_without_change_writes_nothing(objects: list[object], place
 def test_pages_hold_exactly_the_selected_clusters(objects: list[object], placement: Placement) -> None:
     world = World([*objects, placement])
     key = (placement.metadata.namespace, placement.metadata.name)
-    found = world.place(key, now=NOW_MICROS)
-    if found.status.aborts:
+    verdict = world.place(key, now=NOW_MICROS)
+    if verdict.status.aborts:
         return
-    written = [name for page in found.pages for name in page.clusters]
-    assert sorted(written) == sorted(found.outcome.selected)
-    mine: list[PlacementDecision] = [world.decisions("ns1")[page.name] for page in found.pages]
-    assert [each.clusterName for one in mine for each in one.status.decisions] == written
-    assert sum(group.clusterCount for group in found.groups) == len(written)
+    written = [name for page in verdict.pages for name in page.clusters]
+    assert sorted(written) == sorted(verdict.outcome.selected)
+    mine: list[PlacementDecision] = [world.decisions("ns1")[page.name] for page in verdict.pages]
+    assert [decision.clusterName for page in mine for decision in page.status.decisions] == written
+    assert sum(group.clusterCount for group in verdict.groups) == len(written)
 
 
 @given(objects=worlds(), text=st.sampled_from(EXPRESSIONS))
@@ -208,8 +210,8 @@ def test_expression_depends_only_on_the_fields_it_reads(objects: list[object], t
 changes = st.one_of(clusters(), scores(), cluster_scores(), decisions())
 
 
-def identity_or_debit(thing: object) -> object:
-    return thing if isinstance(thing, Debit) else identity(thing)
+def identity_or_debit(obj: object) -> object:
+    return obj if isinstance(obj, Debit) else identity(obj)
 
 
 @given(
@@ -234,8 +236,8 @@ def test_remembered_cycles_agree_with_fresh_ones(
     now = NOW_MICROS
     memory.run(world.fleet.snapshot(), workload, default_profile(), now=now)
     for things, seconds in steps:
-        for thing in things:
-            apply_to(world, thing)
+        for obj in things:
+            apply_to(world, obj)
         now += seconds * SECOND
         remembered = memory.run(world.fleet.snapshot(), workload, default_profile(), now=now)
         fresh = cycle.run(world.fleet.snapshot(), workload, default_profile(), now=now)
@@ -335,22 +337,22 @@ class HubMachine(RuleBasedStateMachine):
     @initialize(objects=worlds(), drawn=placements(), growing=st.booleans(), one_by_one=st.booleans())
     def fill(self, objects: list[Any], drawn: Placement, growing: bool, one_by_one: bool) -> None:
         objects = [*(FILLERS if growing else ()), *objects]
-        self.model = {identity(each): each for each in objects}
+        self.model = {identity(obj): obj for obj in objects}
         self.workloads = [
-            PlacementWorkload(structs.replace(each, metadata=structs.replace(each.metadata, name=f"p{at}")))
-            for at, each in enumerate((*USUAL, drawn, *USUAL[3:5], drawn))  # some of them are alike
+            PlacementWorkload(structs.replace(obj, metadata=structs.replace(obj.metadata, name=f"p{at}")))
+            for at, obj in enumerate((*USUAL, drawn, *USUAL[3:5], drawn))  # some of them are alike
         ]
         if not one_by_one:
             fill(self.fleet, objects)
         else:
-            for each in objects:
-                put(self.fleet, each)
+            for obj in objects:
+                put(self.fleet, obj)
 
     @rule(changed=st.lists(things, min_size=1, max_size=3))
     def change(self, changed: list[Any]) -> None:
-        for each in changed:
-            put(self.fleet, each)
-            self.model[identity(each)] = each
+        for obj in changed:
+            put(self.fleet, obj)
+            self.model[identity(obj)] = obj
 
     @rule(data=st.data())
     def delete(self, data: st.DataObject) -> None:
@@ -361,17 +363,17 @@ class HubMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def load_again(self, data: st.DataObject) -> None:
         """All clusters go, and then some come back at once, in another order."""
-        there = [each for each in self.model.values() if isinstance(each, ManagedCluster)]
-        for each in there:
-            delete(self.fleet, self.model.pop(identity(each)))
+        there = [cluster for cluster in self.model.values() if isinstance(cluster, ManagedCluster)]
+        for cluster in there:
+            delete(self.fleet, self.model.pop(identity(cluster)))
         back = data.draw(st.lists(st.sampled_from(there), unique_by=identity)) if there else []
         self.fleet.load(back)
-        self.model.update((identity(each), each) for each in back)
+        self.model.update((identity(obj), obj) for obj in back)
 
     @rule(changed=st.lists(scores(), max_size=3, unique_by=identity))
     def load_scores(self, changed: list[Any]) -> None:
         self.fleet.load_scores(changed)
-        self.model.update((identity(each), each) for each in changed)
+        self.model.update((identity(score), score) for score in changed)
 
     @rule(seconds=st.sampled_from([-5, 1, 5, 30]))
     def wait(self, seconds: int) -> None:
@@ -381,8 +383,8 @@ class HubMachine(RuleBasedStateMachine):
     def keep(self) -> None:
         """Keep an outcome of the present fleet to read it later. Parts of it are computed only then."""
         for workload in self.workloads:
-            found = self.memory.run(self.fleet.snapshot(), workload, default_profile(), now=self.now)
-            self.kept = [*self.kept[-3:], (found, self.fresh(workload))]
+            outcome = self.memory.run(self.fleet.snapshot(), workload, default_profile(), now=self.now)
+            self.kept = [*self.kept[-3:], (outcome, self.fresh(workload))]
 
     @rule()
     def ask_the_past(self) -> None:
@@ -401,8 +403,8 @@ class HubMachine(RuleBasedStateMachine):
     @invariant()
     def remembered_is_as_fresh(self) -> None:
         for workload in self.workloads:
-            found = self.memory.run(self.fleet.snapshot(), workload, default_profile(), now=self.now)
-            assert seen(found) == self.fresh(workload)
+            outcome = self.memory.run(self.fleet.snapshot(), workload, default_profile(), now=self.now)
+            assert seen(outcome) == self.fresh(workload)
 
     def fresh(self, workload: PlacementWorkload) -> dict[str, Any]:
         """Return the outcome of a cycle on a new fleet."""
@@ -412,20 +414,20 @@ class HubMachine(RuleBasedStateMachine):
 
 
 def fill(fleet: Fleet, objects: list[Any]) -> None:
-    fleet.load(each for each in objects if isinstance(each, ManagedCluster))
-    fleet.load_scores(each for each in objects if isinstance(each, AddOnPlacementScore))
-    for each in objects:
-        if not isinstance(each, ManagedCluster | AddOnPlacementScore):
-            put(fleet, each)
+    fleet.load(obj for obj in objects if isinstance(obj, ManagedCluster))
+    fleet.load_scores(obj for obj in objects if isinstance(obj, AddOnPlacementScore))
+    for obj in objects:
+        if not isinstance(obj, ManagedCluster | AddOnPlacementScore):
+            put(fleet, obj)
 
 
-def put(fleet: Fleet, thing: Any) -> None:
-    UPSERTS[thing.kind](fleet, thing)
+def put(fleet: Fleet, obj: Any) -> None:
+    UPSERTS[obj.kind](fleet, obj)
 
 
-def delete(fleet: Fleet, thing: Any) -> None:
-    name, namespace = thing.metadata.name, thing.metadata.namespace
-    match thing.kind:
+def delete(fleet: Fleet, obj: Any) -> None:
+    name, namespace = obj.metadata.name, obj.metadata.namespace
+    match obj.kind:
         case "ManagedCluster":
             fleet.delete_cluster(name)
         case "ManagedClusterSet":

@@ -13,14 +13,14 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from fairway.api.selector import compile_selector
-from fairway.clusters import ClusterSnapshot, Fleet, cells
-from fairway.clusters.scores import score_item
-from fairway.fleet import bitmap, hosts, selection
-from fairway.fleet.column import Key
-from fairway.fleet.direction import Direction
-from fairway.fleet.journal import NOTHING, Change
+from fairway.hosts import bitmap, hosts, selection
+from fairway.hosts.clusters import ClusterSnapshot, Fleet, cells
+from fairway.hosts.clusters.scores import score_item
+from fairway.hosts.column import Key
+from fairway.hosts.direction import Direction
+from fairway.hosts.journal import NOTHING, Change
 from fairway.testing import builders
+from kubewire.api.selector import compile_selector
 from strategies import (
     CALCULATORS,
     ODD_AMOUNTS,
@@ -72,7 +72,7 @@ def contents(snapshot: ClusterSnapshot, keys: tuple[Key, ...] = KEYS) -> dict[st
         "held": {
             name: int(snapshot.counts(cells.DECISIONS).values[row]) for name, row in index.row_of.items()
         },
-        "outsiders": dict(snapshot.decisions.outsiders),
+        "absent_clusters": dict(snapshot.decisions.absent_clusters),
         "owners": {
             owner: sorted(snapshot.decisions.clusters_of(("ns1", owner))) for owner in ("p0", "p1", "other")
         },
@@ -109,29 +109,29 @@ class FleetMachine(RuleBasedStateMachine):
 
     @rule(things=st.lists(operations, min_size=1, max_size=4))
     def upsert(self, things: list[Operation]) -> None:
-        for kind, thing in things:
-            key = (kind, thing.metadata.namespace, thing.metadata.name)
+        for kind, obj in things:
+            key = (kind, obj.metadata.namespace, obj.metadata.name)
             old = self.model.get(key)
-            change = UPSERTS[kind](self.fleet, thing)
-            if old == thing:
+            change = UPSERTS[kind](self.fleet, obj)
+            if old == obj:
                 assert change == NOTHING
             elif kind == "cluster" and old is not None:
-                assert reported(change) == {each for each in CLUSTER_KEYS if differs(each, old, thing)}
-                for resource, text in thing.status.allocatable.items():
+                assert reported(change) == {column for column in CLUSTER_KEYS if differs(column, old, obj)}
+                for resource, text in obj.status.allocatable.items():
                     before, after = (
-                        cells.amount_of(each.status.allocatable, resource) for each in (old, thing)
+                        cells.amount_of(version.status.allocatable, resource) for version in (old, obj)
                     )
                     if text != old.status.allocatable.get(resource):
                         direction = change.columns[cells.ALLOCATABLE, resource]
                         assert direction in possible(before, after)
             elif kind == "score" and old is not None:
                 for name in SCORE_NAMES:
-                    (value, expiry), (other, later) = (score_item(each, name) for each in (old, thing))
+                    (value, expiry), (other, later) = (score_item(version, name) for version in (old, obj))
                     # The expiry of a score that neither version has concerns only readers of its column.
                     if (value, other) != (None, None) and (value, expiry) != (other, later):
-                        direction = change.columns[cells.SCORE, thing.metadata.name, name]
+                        direction = change.columns[cells.SCORE, obj.metadata.name, name]
                         assert direction in possible(value if expiry == later else None, other)
-            self.model[key] = thing
+            self.model[key] = obj
 
     @rule(data=st.data())
     def delete(self, data: st.DataObject) -> None:
@@ -151,7 +151,7 @@ class FleetMachine(RuleBasedStateMachine):
         """Also makes bitmaps, which later writes must keep up."""
         snapshot = self.fleet.snapshot()
         compiled = compile_selector(selector)
-        found = selection.select(snapshot, compiled, kind=kind, among=snapshot.live)
+        selected = selection.select(snapshot, compiled, kind=kind, among=snapshot.live)
         expected = {
             name
             for name, row in snapshot.hosts.row_of.items()
@@ -161,7 +161,7 @@ class FleetMachine(RuleBasedStateMachine):
                 else cells.claims_of(snapshot.cluster(row))
             )
         }
-        assert {snapshot.hosts.names[row] for row in bitmap.rows_of(found).tolist()} == expected
+        assert {snapshot.hosts.names[row] for row in bitmap.rows_of(selected).tolist()} == expected
 
     @rule(keys=st.lists(st.sampled_from(KEYS), max_size=3))
     def hold(self, keys: list[Key]) -> None:
@@ -174,7 +174,7 @@ class FleetMachine(RuleBasedStateMachine):
     def load_scores(self, published: list[Any]) -> None:
         self.fleet.load_scores(published)
         self.model.update(
-            (("score", each.metadata.namespace, each.metadata.name), each) for each in published
+            (("score", score.metadata.namespace, score.metadata.name), score) for score in published
         )
 
     @rule()
@@ -192,11 +192,11 @@ class FleetMachine(RuleBasedStateMachine):
 
     def rebuilt(self) -> ClusterSnapshot:
         fleet = Fleet()
-        fleet.load([thing for key, thing in self.model.items() if key[0] == "cluster"])
-        fleet.load_scores([thing for key, thing in self.model.items() if key[0] == "score"])
-        for key, thing in self.model.items():
+        fleet.load([obj for key, obj in self.model.items() if key[0] == "cluster"])
+        fleet.load_scores([obj for key, obj in self.model.items() if key[0] == "score"])
+        for key, obj in self.model.items():
             if key[0] not in ("cluster", "score"):
-                UPSERTS[key[0]](fleet, thing)
+                UPSERTS[key[0]](fleet, obj)
         return fleet.snapshot()
 
 
@@ -270,6 +270,6 @@ def test_ranks_are_in_name_order_however_narrow_the_gaps(names: list[str], gone:
             index.add(name, name)
             if at in gone:
                 index.remove(name)
-            left = sorted(index.row_of, key=lambda each: int(index.rank[index.row_of[each]]))
+            left = sorted(index.row_of, key=lambda name: int(index.rank[index.row_of[name]]))
             assert left == sorted(index.row_of) == index.in_name_order()
             assert len({int(index.rank[row]) for row in index.row_of.values()}) == len(left)

@@ -46,15 +46,15 @@ policies = st.builds(
 
 
 class Fleet(RuleBasedStateMachine):
-    """``low`` and ``well`` are the moments since when a cluster is so without a break, as a bystander counts them."""
+    """``low_since`` and ``healthy_since``: by cluster, the time from which it is so without interruption."""
 
     def __init__(self) -> None:
         super().__init__()
         self.now = 0.0
         self.clusters: dict[str, ClusterObserved] = {}
         self.scores: dict[str, int | None] = defaultdict(lambda: None)
-        self.low: dict[str, float] = {}
-        self.well: dict[str, float] = {}
+        self.low_since: dict[str, float] = {}
+        self.healthy_since: dict[str, float] = {}
         self.fell: dict[str, float] = {}
         self.uncertain: set[str] = set()
 
@@ -62,8 +62,8 @@ class Fleet(RuleBasedStateMachine):
     def begin(self, policy: RecoveryPolicy, of: list[frozenset[str]]) -> None:
         self.policy = policy
         self.machine = RecoveryStateMachine(policy)
-        for name, each in zip(NAMES, of, strict=True):
-            self.join(name, each)
+        for name, state in zip(NAMES, of, strict=True):
+            self.join(name, state)
             self.publish(name, 100)
 
     # What happens
@@ -75,11 +75,11 @@ class Fleet(RuleBasedStateMachine):
 
     @rule(name=names, score=scores)
     def publish(self, name: str, score: int | None) -> None:
-        was_low, seen = name in self.low, self.clusters.get(name)
+        was_low, seen = name in self.low_since, self.clusters.get(name)
         self.scores[name] = score
         self.machine.handle(HealthReported(cluster=name, score=score), now=self.now)
         self._book(name)
-        if name not in self.low:
+        if name not in self.low_since:
             self.fell.pop(name, None)
         elif not was_low and seen is not None and not seen.tainted:
             self.fell[name] = self.now
@@ -103,10 +103,10 @@ class Fleet(RuleBasedStateMachine):
     @rule()
     def look_away(self) -> None:
         self.machine.handle(HealthUnobserved(), now=self.now)
-        for name in self.low:
-            self.low[name] = self.now
-        for name in self.well:
-            self.well[name] = self.now
+        for name in self.low_since:
+            self.low_since[name] = self.now
+        for name in self.healthy_since:
+            self.healthy_since[name] = self.now
 
     @precondition(lambda self: self.clusters)
     @rule(data=st.data(), off=st.booleans())
@@ -121,17 +121,17 @@ class Fleet(RuleBasedStateMachine):
         self._see(replace(self.clusters[name], tainted=False))
 
     @precondition(lambda self: self.clusters)
-    @rule(data=st.data(), away=st.booleans())
-    def lose_sight_of(self, data: st.DataObject, away: bool) -> None:
+    @rule(data=st.data(), unavailable=st.booleans())
+    def lose_sight_of(self, data: st.DataObject, unavailable: bool) -> None:
         """The lease of a cluster expires, and is renewed later."""
         name = data.draw(st.sampled_from(sorted(self.clusters)))
-        self._see(replace(self.clusters[name], away=away))
+        self._see(replace(self.clusters[name], unavailable=unavailable))
 
     @rule()
     def restart(self) -> None:
         """Another process starts, with only the objects on the hub."""
         self.machine = RecoveryStateMachine(self.policy)
-        self.low, self.well, self.fell, self.uncertain = {}, {}, {}, set()
+        self.low_since, self.healthy_since, self.fell, self.uncertain = {}, {}, {}, set()
         clusters, self.clusters = self.clusters, {}
         for seen in clusters.values():
             self._see(seen)
@@ -170,7 +170,7 @@ class Fleet(RuleBasedStateMachine):
             case Withheld():
                 assert decision.reason in HELD
                 assert not known.tainted
-                assert self.now - self.low[name] >= self.policy.dwell
+                assert self.now - self.low_since[name] >= self.policy.dwell
             case RecheckAfter():
                 assert decision.until is None or decision.until > self.now
 
@@ -179,16 +179,18 @@ class Fleet(RuleBasedStateMachine):
         assert decision.reason in REASONS
         assert not known.tainted
         assert not known.exempt
-        assert self.now - self.low[name] >= self.policy.dwell
+        assert self.now - self.low_since[name] >= self.policy.dwell
         assert not self._together()
         for scope in ("", *known.sets):
-            inside = [each for each in self.clusters.values() if not scope or scope in each.sets]
-            out = {each.cluster for each in inside if each.tainted or each.cluster in self.uncertain}
+            inside = [cluster for cluster in self.clusters.values() if not scope or scope in cluster.sets]
+            out = {
+                cluster.cluster for cluster in inside if cluster.tainted or cluster.cluster in self.uncertain
+            }
             assert len(out | {name}) <= self._budget(scope).of(len(inside))
             assert len(out | {name}) < len(inside)
             # Somewhere it can go.
-            assert any(not each.away for each in inside if each.cluster not in out | {name})
-        for other, moment in self.low.items():
+            assert any(not cluster.unavailable for cluster in inside if cluster.cluster not in out | {name})
+        for other, moment in self.low_since.items():
             if other in self.clusters and other not in self.uncertain and self._is_sicker(other, than=name):
                 # A worse cluster that has waited long enough is skipped only if no budget has room for it.
                 assert isinstance(self.machine.decide(other, now=self.now), Taint | Withheld), moment
@@ -198,15 +200,15 @@ class Fleet(RuleBasedStateMachine):
         if decision.reason == EXEMPT:
             assert self.clusters[name].exempt
         else:
-            assert self.now - self.well[name] >= self.policy.recovery_dwell
-            assert name not in self.low
+            assert self.now - self.healthy_since[name] >= self.policy.recovery_dwell
+            assert name not in self.low_since
 
     def _is_sicker(self, other: str, *, than: str) -> bool:
         seen, worst = self.clusters[other], -101
         mine, theirs = self.scores[than], self.scores[other]
         return (
             not (seen.tainted or seen.exempt)
-            and self.now - self.low[other] >= self.policy.dwell
+            and self.now - self.low_since[other] >= self.policy.dwell
             and (worst if theirs is None else theirs) < (worst if mine is None else mine)
         )
 
@@ -221,17 +223,17 @@ class Fleet(RuleBasedStateMachine):
             self.machine.handle(HealthReported(cluster=seen.cluster, score=None), now=self.now)
         self._book(seen.cluster)
         if before is None or before.tainted != seen.tainted:
-            for moments in (self.low, self.well):
+            for moments in (self.low_since, self.healthy_since):
                 if seen.cluster in moments:
                     moments[seen.cluster] = self.now
 
     def _book(self, name: str) -> None:
         score = self.scores[name]
-        told = score is not None or (self.policy.missing == UNHEALTHY and name in self.clusters)
-        worth = -101 if score is None else score
+        has_health = score is not None or (self.policy.missing == UNHEALTHY and name in self.clusters)
+        value = -101 if score is None else score
         for holds, moments in (
-            (told and worth < self.policy.below, self.low),
-            (told and worth >= self.policy.above, self.well),
+            (has_health and value < self.policy.below, self.low_since),
+            (has_health and value >= self.policy.above, self.healthy_since),
         ):
             if holds:
                 moments.setdefault(name, self.now)
@@ -247,7 +249,7 @@ class Fleet(RuleBasedStateMachine):
         total = len(self.clusters) if self.policy.missing == UNHEALTHY else len(known)
         moments = self.fell.values()
         window = self.policy.suspect_window
-        most = max((sum(0 <= end - each <= window for each in moments) for end in moments), default=0)
+        most = max((sum(0 <= end - moment <= window for moment in moments) for end in moments), default=0)
         return most >= 2 and most * 100 >= self.policy.suspect_percent * total
 
     @invariant()
@@ -258,7 +260,7 @@ class Fleet(RuleBasedStateMachine):
         assert census.fleet == len(self.clusters)
         out = {name for name, seen in self.clusters.items() if seen.tainted} | self.uncertain
         assert census.tainted == len(out)
-        assert census.low == len([name for name in self.low if name in self.clusters])
+        assert census.low == len([name for name in self.low_since if name in self.clusters])
         assert census.known == len([name for name in self.clusters if self.scores[name] is not None])
 
 

@@ -19,18 +19,18 @@ from fairway.api.hosted_request import (
     HostingClusterReference,
 )
 from fairway.api.hosting_policy import COUNT_SCORE, SCORE_RESOURCE
-from fairway.api.meta import TRUE, Condition
 from fairway.api.placement import PLACEMENT_LABEL, Placement, PlacementSpec
-from fairway.clusters import cells
-from fairway.fleet.instant import SECOND, from_micros
-from fairway.hosting import HostingState, place
-from fairway.hosting.conditions import CONFIRMED_CONDITION
-from fairway.hosting.workload import key_of
-from fairway.plugins.score_debits import SCORE_DEBITS
+from fairway.hosts.clusters import cells
+from fairway.hosts.instant import SECOND, from_micros
 from fairway.testing.builders import addon, binding, cluster_set, placement, policy
 from fairway.whatif.world import World
-from hosting.hosts import NOW, host, load, request
-from hosting.hosts import policy as hosting_policy
+from fairway.workloads.hosting import HostingState, place
+from fairway.workloads.hosting.requests.conditions import CONFIRMED_CONDITION
+from fairway.workloads.hosting.workload import key_of
+from fairway.workloads.placement.plugins.score_debits import SCORE_DEBITS
+from kubewire.api.meta import TRUE, Condition
+from workloads.hosting.hosts import NOW, host, load, request
+from workloads.hosting.hosts import policy as hosting_policy
 
 HOSTS = ("a", "b", "c")
 MOST = 4
@@ -54,7 +54,7 @@ class SharedHub:
         for made in (
             cluster_set("default"),
             binding("default", namespace=NAMESPACE),
-            hosting_policy(maxPerHost=most),
+            hosting_policy(maxPerHost=most, placementNamespaces=(NAMESPACE,)),
             *(
                 host(name, labels={"cluster.open-cluster-management.io/clusterset": "default"})
                 for name in HOSTS
@@ -115,16 +115,16 @@ class SharedHub:
 
     # Hosting clusters
 
-    def confirm(self, found: HostedClusterRequest) -> None:
+    def confirm(self, request: HostedClusterRequest) -> None:
         """The host reports the hosted cluster."""
         status = structs.replace(
-            found.status, phase=CONFIRMED, conditions=(self._condition(CONFIRMED_CONDITION),)
+            request.status, phase=CONFIRMED, conditions=(self._condition(CONFIRMED_CONDITION),)
         )
-        self.write(structs.replace(found, status=status))
+        self.write(structs.replace(request, status=status))
 
     def publish(self, name: str) -> None:
         """Publish the number of hosted clusters that exist: those of all decisions, and of reported requests."""
-        requests = [each for each in self.requests_on(name) if each.status.phase == CONFIRMED]
+        requests = [request for request in self.requests_on(name) if request.status.phase == CONFIRMED]
         self.write(
             load(
                 name,
@@ -133,23 +133,29 @@ class SharedHub:
                 valid=timedelta(minutes=3),
             )
         )
-        countable = {each.key for each in self.state.countable(name, now=self.now)}
-        for each in requests:
-            if key_of(each) in countable:
-                conditions = (*each.status.conditions, self._condition(COUNTED))
-                self.write(structs.replace(each, status=structs.replace(each.status, conditions=conditions)))
+        countable = {request.key for request in self.state.countable(name, now=self.now)}
+        for confirmed in requests:
+            if key_of(confirmed) in countable:
+                conditions = (*confirmed.status.conditions, self._condition(COUNTED))
+                self.write(
+                    structs.replace(
+                        confirmed, status=structs.replace(confirmed.status, conditions=conditions)
+                    )
+                )
 
     # Facts
 
     def of(self, kind: type[Any]) -> list[Any]:
-        return [each for each in self.objects.values() if isinstance(each, kind)]
+        return [obj for obj in self.objects.values() if isinstance(obj, kind)]
 
     def requests_on(self, name: str) -> list[HostedClusterRequest]:
-        return [each for each in self.of(HostedClusterRequest) if each.status.hostingCluster.name == name]
+        return [
+            request for request in self.of(HostedClusterRequest) if request.status.hostingCluster.name == name
+        ]
 
     def decided(self) -> Counter[str]:
         return Counter(
-            each.clusterName for page in self.of(PlacementDecision) for each in page.status.decisions
+            decision.clusterName for page in self.of(PlacementDecision) for decision in page.status.decisions
         )
 
     def loads(self) -> dict[str, int]:
@@ -174,8 +180,8 @@ class SharedHub:
         return Condition(type=type_, status=TRUE, lastTransitionTime=from_micros(self.now))
 
 
-def _identity(thing: Any) -> tuple[str, str, str]:
-    return thing.kind, thing.metadata.namespace, thing.metadata.name
+def _identity(obj: Any) -> tuple[str, str, str]:
+    return obj.kind, obj.metadata.namespace, obj.metadata.name
 
 
 @settings(max_examples=25)
@@ -237,15 +243,17 @@ class SharedHosts(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def delete(self, data: st.DataObject) -> None:
-        found = [*self.hub.of(Placement), *self.hub.of(HostedClusterRequest)]
-        if found:
-            self.hub.delete(data.draw(st.sampled_from(found)))
+        choices = [*self.hub.of(Placement), *self.hub.of(HostedClusterRequest)]
+        if choices:
+            self.hub.delete(data.draw(st.sampled_from(choices)))
 
     @rule(data=st.data())
     def confirm(self, data: st.DataObject) -> None:
-        found = [each for each in self.hub.of(HostedClusterRequest) if each.status.phase == RESERVED]
-        if found:
-            self.hub.confirm(data.draw(st.sampled_from(found)))
+        reserved = [
+            request for request in self.hub.of(HostedClusterRequest) if request.status.phase == RESERVED
+        ]
+        if reserved:
+            self.hub.confirm(data.draw(st.sampled_from(reserved)))
 
     @rule(name=st.sampled_from(HOSTS))
     def publish(self, name: str) -> None:
@@ -267,7 +275,9 @@ class SharedHosts(RuleBasedStateMachine):
         counts = snapshot.counts(cells.PROMISED).values
         for name in HOSTS:
             uncounted = [
-                each for each in self.hub.state.on(self.hub.state.facts[name].key) if not each.counted
+                request
+                for request in self.hub.state.on(self.hub.state.facts[name].key)
+                if not request.counted
             ]
             assert counts[snapshot.hosts.row_of[name]] == len(uncounted)
 

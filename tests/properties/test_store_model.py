@@ -23,10 +23,10 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from fairway.hub.storage import archive, group_commit, index, watch_cache
-from fairway.hub.storage.entry import ADDED, DELETED, MODIFIED, ChangeType
-from fairway.hub.storage.log import Log
-from fairway.hub.storage.store import Change, Conflict, Item, Key, ReadOnly, Store, TooOld, Watch
+from kubehub.storage import archive, group_commit, index, watch_cache
+from kubehub.storage.entry import ADDED, DELETED, MODIFIED, ChangeType
+from kubehub.storage.log import Log
+from kubehub.storage.store import Change, Conflict, Item, Key, ReadOnly, Store, TooOld, Watch
 
 T = TypeVar("T")
 

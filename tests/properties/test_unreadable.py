@@ -10,8 +10,8 @@ from fairway.api.cluster import CLUSTER_SET_LABEL, ManagedCluster
 from fairway.api.placement import PlacementSpec, Toleration
 from fairway.api.score import AddOnPlacementScore, ManagedClusterScore
 from fairway.testing.builders import addon, builtin, cluster, policy
-from plugins.verdicts import look
 from strategies import NOW_MICROS
+from workloads.placement.plugins.verdicts import look
 
 MINE = (ManagedCluster, AddOnPlacementScore, ManagedClusterScore)
 """Kinds whose status the agent of a cluster writes."""
@@ -49,5 +49,5 @@ def test_tainted_cluster_is_never_selected_whatever_its_agent_writes(
                 except (KeyError, IndexError, TypeError):
                     continue  # an earlier change removed the place
         objects.append(read(kind, document))
-    found = look(*objects, cluster("other"), spec=SPEC, now=NOW_MICROS)
-    assert set(found.outcome.selected) == ({"other"} if tainted else {"other", "n"})
+    verdict = look(*objects, cluster("other"), spec=SPEC, now=NOW_MICROS)
+    assert set(verdict.outcome.selected) == ({"other"} if tainted else {"other", "n"})

@@ -142,8 +142,8 @@ class Clusters(RuleBasedStateMachine):
 
     @rule()
     def everything_is_listed_again(self) -> None:
-        changed = [self.accounting.update_node(as_node(each)) for each in self.nodes.values()]
-        changed += [self.accounting.update_pod(as_pod(each)) for each in self.pods.values()]
+        changed = [self.accounting.update_node(as_node(node)) for node in self.nodes.values()]
+        changed += [self.accounting.update_pod(as_pod(pod)) for pod in self.pods.values()]
         assert not any(changed)
 
     @rule(used=usage)
@@ -163,7 +163,7 @@ class Clusters(RuleBasedStateMachine):
     def no_more_is_kept_than_there_is(self) -> None:
         if not hasattr(self, "accounting"):
             return
-        places = {each["spec"].get("nodeName", "") for each in self.pods.values()}
+        places = {pod["spec"].get("nodeName", "") for pod in self.pods.values()}
         assert len(self.accounting._pods) == len(self.pods)
         assert len(self.accounting._accounts) <= len(
             {*self.nodes, *places, *self.used, *self.accounting._changed}

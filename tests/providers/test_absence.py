@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from fairway.api.pod_requests import PODS
 from fairway.controllers.bridge import Range
 from fairway.engine.points import Extent
-from fairway.plugins.calculator import Calculator
 from fairway.providers.declared import ScaleEntry
 from fairway.providers.health.parts import HEALTH, PARTS, WEIGHTS, combine
 from fairway.providers.health.parts import scores as health_scores
@@ -23,6 +22,7 @@ from fairway.providers.usage.accounting import Totals
 from fairway.providers.usage.measures import measures
 from fairway.providers.usage.options import RESOURCES
 from fairway.providers.usage.options import UsageOptions as UsageOptions
+from fairway.workloads.placement.plugins.calculator import Calculator
 
 ABSENT = 0
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
@@ -44,10 +44,10 @@ def test_usage_of_any_cluster_is_at_least_what_a_missing_score_counts(data: st.D
         pending=data.draw(amounts),
         waiting=data.draw(count),
     )
-    for each in USAGE:
-        value = each.measure(totals)
+    for measure in USAGE:
+        value = measure.measure(totals)
         assert value is not None
-        assert ABSENT <= each.score.scale.score(value) <= 100, each.score.name
+        assert ABSENT <= measure.score.scale.score(value) <= 100, measure.score.name
 
 
 ROOMS = st.builds(Headroom, zone=st.sampled_from(["", "a", "b", "c"]), cpu=FINITE, memory=FINITE, pods=FINITE)
@@ -58,19 +58,19 @@ def test_any_hosting_cluster_scores_at_least_what_a_missing_score_counts(
     count: int, rooms: list[Headroom], rate: float | None
 ) -> None:
     assume(
-        all(np.isfinite([sum(getattr(each, name) for each in rooms) for name in ("cpu", "memory", "pods")]))
+        all(np.isfinite([sum(getattr(room, name) for room in rooms) for name in ("cpu", "memory", "pods")]))
     )
     values = capacity_values(count, rooms, HOSTED)
     whole = Headroom(cpu=1e3, memory=1e12, pods=1e4)
     values[API_HEADROOM] = api_headroom(count, whole, HOSTED, rate=rate)
-    scales = {each.name: each.scale for each in scores_of(HOSTED)}
+    scales = {score.name: score.scale for score in scores_of(HOSTED)}
     assert set(values) == set(scales)
     assert all(ABSENT <= scales[name].score(value) <= 100 for name, value in values.items())
 
 
 @given(values=st.fixed_dictionaries(dict.fromkeys(PARTS, FINITE)))
 def test_any_health_is_at_least_what_a_missing_score_counts(values: dict[str, float]) -> None:
-    scales = {each.name: each.scale for each in health_scores()}
+    scales = {score.name: score.scale for score in health_scores()}
     parts = {name: scales[name].score(value) for name, value in values.items()}
     whole = combine(parts, WEIGHTS)
     assert whole is not None
@@ -101,8 +101,8 @@ def test_calculator_amounts_are_at_least_what_a_missing_score_counts(amounts: li
     extent = Extent(min(amounts), max(amounts))
     assume(extent.low < -100 or extent.high > 100)
     calculator = Calculator(name="memory")
-    single = [calculator.normalize(each, extent) for each in amounts]
-    assert all(ABSENT <= each <= 100 for each in single)
+    single = [calculator.normalize(amount, extent) for amount in amounts]
+    assert all(ABSENT <= score <= 100 for score in single)
     assert calculator.normalize_fleet(np.array(amounts, dtype=np.int64), extent).tolist() == single
     bridged = Range(low=min(amounts), high=max(amounts) + 1)
-    assert all(ABSENT <= bridged.score(each) <= 100 for each in amounts)
+    assert all(ABSENT <= bridged.score(amount) <= 100 for amount in amounts)

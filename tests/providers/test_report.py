@@ -62,7 +62,7 @@ def score(
             "managedFields": fields,
         },
         "status": {
-            "scores": [{"name": each, "value": 1} for each in values],
+            "scores": [{"name": value, "value": 1} for value in values],
             "conditions": list(conditions),
             **({} if until is None else {"validUntil": moment(until)}),
         },
@@ -78,8 +78,8 @@ def addon(name: str, status: str | None, message: str = "", *, called: str = "us
 
 def health(*things: object, group: tuple[str, str] = GROUP, absolute: bool = False) -> Health:
     registry = Registry(absolute=absolute)
-    for each in things:
-        registry.put(each)
+    for item in things:
+        registry.put(item)
     return registry.health(group, now=NOW)
 
 
@@ -142,8 +142,8 @@ UPDATED = "AddOnPlacementScoreUpdated"
     ],
 )
 def test_provider_report_states_and_reasons(published: Published, state: State, why: str) -> None:
-    found = entry(published)
-    assert (found.state, found.why) == (state, why)
+    listed = entry(published)
+    assert (listed.state, listed.why) == (state, why)
 
 
 @pytest.mark.parametrize(
@@ -164,50 +164,50 @@ def test_provider_report_names_cluster_and_addon_problems(things: tuple[object, 
 
 def test_provider_report_finds_addon_of_other_name() -> None:
     late = score("c1", until=-1, provider="resource-usage")
-    found = entry(late, addon("c1", "False", "pod crashes", called="resource-usage-collect"))
-    assert found.why.endswith("add-on resource-usage-collect not available: pod crashes")
+    listed = entry(late, addon("c1", "False", "pod crashes", called="resource-usage-collect"))
+    assert listed.why.endswith("add-on resource-usage-collect not available: pod crashes")
 
 
 def test_provider_report_lists_missing_and_stray_scores() -> None:
-    found = health(cluster("c1"), cluster("c2"), score("c1"), score("gone", until=-1))
-    assert [(each.cluster, each.state) for each in found.entries] == [
+    report = health(cluster("c1"), cluster("c2"), score("c1"), score("gone", until=-1))
+    assert [(entry.cluster, entry.state) for entry in report.entries] == [
         ("gone", State.EXPIRED),
         ("c2", State.MISSING),
         ("c1", State.FRESH),
     ]
-    assert found.entries[0].why.endswith("no such cluster")
-    assert found.entries[1].why == "no usage-score; cluster available"
-    assert (found.published, found.fleet) == (1, 2)
+    assert report.entries[0].why.endswith("no such cluster")
+    assert report.entries[1].why == "no usage-score; cluster available"
+    assert (report.published, report.fleet) == (1, 2)
 
 
 def test_provider_report_lists_fresh_score_of_deleted_cluster() -> None:
-    found = health(cluster("c1"), cluster("c2"), score("c1"), score("gone"))
-    assert found.problem == "gone: no such cluster"
-    assert (found.published, found.fleet) == (1, 2)
+    report = health(cluster("c1"), cluster("c2"), score("c1"), score("gone"))
+    assert report.problem == "gone: no such cluster"
+    assert (report.published, report.fleet) == (1, 2)
     endless = health(cluster("c1"), score("gone", until=None))
     assert endless.problem.endswith("; no such cluster")
 
 
 def test_provider_report_lists_scores_without_validity() -> None:
-    found = health(*map(cluster, ("c1", "c2", "c3")), score("c1"), score("c2", until=None))
-    assert found.problem == ("none for c3; 1 of 2 have no validUntil: a dead publisher would go unnoticed")
+    report = health(*map(cluster, ("c1", "c2", "c3")), score("c1"), score("c2", until=None))
+    assert report.problem == ("none for c3; 1 of 2 have no validUntil: a dead publisher would go unnoticed")
 
 
 def test_provider_report_lists_addon_that_never_published() -> None:
     registry = Registry()
-    for each in (
+    for item in (
         cluster("c1"),
         cluster("c2"),
         addon("c2", "False", "pod crashes", called="resource-usage-collect"),
         addon("c1", "True", called="something-else"),
     ):
-        registry.put(each)
+        registry.put(item)
     (group,) = registry.groups()
     assert group == ("AddOnPlacementScore", "resource-usage-score")
     assert registry.names() == {"resource-usage", "resource-usage-score"}
-    found = registry.health(group, now=NOW)
-    assert (found.provider, found.published, found.fleet) == ("resource-usage", 0, 2)
-    assert found.problem == (
+    health = registry.health(group, now=NOW)
+    assert (health.provider, health.published, health.fleet) == ("resource-usage", 0, 2)
+    assert health.problem == (
         "c2: no resource-usage-score; cluster available; "
         "add-on resource-usage-collect not available: pod crashes"
     )
@@ -230,8 +230,8 @@ def test_provider_report_detects_clock_difference() -> None:
 
 def test_provider_report_sorts_by_severity() -> None:
     late = [score(f"c{at}", until=-at) for at in (1, 2, 3)]
-    found = health(*(cluster(f"c{at}") for at in range(1, 5)), *late)
-    assert found.problem == f"c1: {found.entries[0].why} (and 2 more)"
+    report = health(*(cluster(f"c{at}") for at in range(1, 5)), *late)
+    assert report.problem == f"c1: {report.entries[0].why} (and 2 more)"
     without = health(*(cluster(f"c{at}") for at in range(1, 7)), score("c1"))
     assert without.problem == "none for c2, c3, c4 (and 2 more)"
     assert health(cluster("c1"), cluster("c2"), score("c1")).problem == "none for c2"
@@ -248,8 +248,8 @@ def test_provider_report_names_provider() -> None:
 
 
 def test_provider_report_with_absolute_times() -> None:
-    found = health(cluster("c1"), score("c1", until=-180, written=-360), absolute=True)
-    assert found.entries[0].why.startswith(
+    report = health(cluster("c1"), score("c1", until=-180, written=-360), absolute=True)
+    assert report.entries[0].why.startswith(
         "usage-score expired at 2026-03-01T11:57:00Z (last written at 2026-03-01T11:54:00Z by "
     )
 
@@ -267,23 +267,23 @@ def calculated(name: str, status: str = "True", *, at: float = -300) -> ManagedC
 
 def test_provider_report_of_calculator() -> None:
     group = ("ManagedClusterScore", "ratio")
-    found = health(
+    report = health(
         cluster("c1"), cluster("c2"), calculated("c1"), calculated("c2", "False", at=-900), group=group
     )
-    assert [(each.cluster, each.state, each.scores) for each in found.entries] == [
+    assert [(entry.cluster, entry.state, entry.scores) for entry in report.entries] == [
         ("c2", State.FAILING, ("ratio",)),
         ("c1", State.ENDLESS, ("ratio",)),
     ]
-    assert "its provider reports: no CPU (last written 15m ago)" in found.entries[0].why
-    assert found.oldest == NOW - timedelta(seconds=900)
-    assert found.provider == "ratio"
+    assert "its provider reports: no CPU (last written 15m ago)" in report.entries[0].why
+    assert report.oldest == NOW - timedelta(seconds=900)
+    assert report.provider == "ratio"
 
 
 def test_provider_report_of_unwritten_score() -> None:
     meta = {"name": "c1-ratio", "namespace": "c1", "creationTimestamp": moment(-600)}
     made = msgspec.convert({"metadata": meta}, ManagedClusterScore)
-    (found,) = health(cluster("c1"), made, group=("ManagedClusterScore", "ratio")).entries
-    assert (found.state, found.why) == (
+    (listed,) = health(cluster("c1"), made, group=("ManagedClusterScore", "ratio")).entries
+    assert (listed.state, listed.why) == (
         State.EMPTY,
         "ratio contains no score yet (created 10m ago, never written); cluster available",
     )
@@ -292,8 +292,8 @@ def test_provider_report_of_unwritten_score() -> None:
 def test_provider_report_follows_changes() -> None:
     registry = Registry()
     things = (cluster("c1"), score("c1", until=-1), addon("c1", "False", "bad"), calculated("c1"))
-    for each in things:
-        registry.put(each)
+    for item in things:
+        registry.put(item)
     assert registry.groups() == [("ManagedClusterScore", "ratio"), GROUP]
     assert registry.names() == {"ratio", "usage", "usage-score"}
     registry.drop(things[2])
@@ -306,11 +306,11 @@ def test_provider_report_follows_changes() -> None:
 
 
 def test_provider_report_as_document() -> None:
-    found = health(cluster("c1"), cluster("c2"), score("c1"), score("c2", until=-1))
-    (brief,) = document([found], problems_only=True)["providers"]
-    assert [each["cluster"] for each in brief["clusters"]] == ["c2"]
-    (whole,) = document([found], problems_only=False)["providers"]
-    assert [each["cluster"] for each in whole["clusters"]] == ["c2", "c1"]
+    report = health(cluster("c1"), cluster("c2"), score("c1"), score("c2", until=-1))
+    (brief,) = document([report], problems_only=True)["providers"]
+    assert [cluster["cluster"] for cluster in brief["clusters"]] == ["c2"]
+    (whole,) = document([report], problems_only=False)["providers"]
+    assert [cluster["cluster"] for cluster in whole["clusters"]] == ["c2", "c1"]
     assert whole["states"] == {
         "silent": 0,
         "expired": 1,

@@ -32,37 +32,50 @@ class Authority:
         """Write ca.crt and ca.key into the folder, where issued certificates are stored, too."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = _name("fairway-tests", ())
-        own = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
-        certificate = (
-            _builder(name, name, key.public_key())
-            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-            .add_extension(_usage(signs_certificates=True), critical=True)
-            .add_extension(own, critical=False)
-            .sign(key, hashes.SHA256())
-        )
-        return cls(folder, _write(folder, "ca", certificate, key))
+        return cls(folder, _write(folder, "ca", _authority(name, name, key).sign(key, hashes.SHA256()), key))
+
+    def intermediate(self, folder: Path) -> "Authority":
+        """An authority that this one signs, with its files in the folder."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        issuer, signer, identifier = self._signer()
+        builder = _authority(_name("fairway-tests-intermediate", ()), issuer.subject, key)
+        certificate = builder.add_extension(identifier, critical=False).sign(signer, hashes.SHA256())
+        return Authority(folder, _write(folder, "ca", certificate, key))
 
     def issue(self, name: str, *, groups: Iterable[str] = (), hosts: Iterable[str] = ()) -> Pair:
         """For a server of these hosts, or without any for a client: Kubernetes reads user and groups from it."""
         key = ec.generate_private_key(ec.SECP256R1())
-        issuer = x509.load_pem_x509_certificate(self.pair.certificate.read_bytes())
-        signer = serialization.load_pem_private_key(self.pair.key.read_bytes(), password=None)
-        assert isinstance(signer, ec.EllipticCurvePrivateKey)
+        issuer, signer, identifier = self._signer()
         names = [_host(host) for host in hosts]
         purpose = ExtendedKeyUsageOID.SERVER_AUTH if names else ExtendedKeyUsageOID.CLIENT_AUTH
-        identifier = issuer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
         builder = (
             _builder(_name(name, groups), issuer.subject, key.public_key())
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_usage(signs_certificates=False), critical=True)
             .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
-            .add_extension(
-                x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier), critical=False
-            )
+            .add_extension(identifier, critical=False)
         )
         if names:
             builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
         return _write(self.folder, name, builder.sign(signer, hashes.SHA256()), key)
+
+    def _signer(self) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey, x509.AuthorityKeyIdentifier]:
+        issuer = x509.load_pem_x509_certificate(self.pair.certificate.read_bytes())
+        signer = serialization.load_pem_private_key(self.pair.key.read_bytes(), password=None)
+        assert isinstance(signer, ec.EllipticCurvePrivateKey)
+        own = issuer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+        return issuer, signer, x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(own)
+
+
+def _authority(
+    name: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey
+) -> x509.CertificateBuilder:
+    return (
+        _builder(name, issuer, key.public_key())
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .add_extension(_usage(signs_certificates=True), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    )
 
 
 def key_file(path: Path) -> Path:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fairway.kube import Client, Resource
+from kubewire.client import Client, Resource
 
 
 async def delete_all(

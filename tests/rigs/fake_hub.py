@@ -15,11 +15,21 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from fairway.controllers.informer_factory import InformerFactory
-from fairway.hub.patches import jsonpatch, mergepatch
-from fairway.kube import AlreadyExists, ApiError, Batch, Client, Conflict, Listing, NotFound, Patch, Resource
-from fairway.kube.codec import EventType, WatchEvent
-from fairway.kube.replica import Replica
+from fairway.controllers.runtime.informer_factory import InformerFactory
+from kubehub.patches import jsonpatch, mergepatch
+from kubewire.client import (
+    AlreadyExists,
+    ApiError,
+    Batch,
+    Client,
+    Conflict,
+    Listing,
+    NotFound,
+    Patch,
+    Resource,
+)
+from kubewire.client.codec import EventType, WatchEvent
+from kubewire.client.replica import Replica
 
 Document = dict[str, Any]
 Key = tuple[str, str, str]
@@ -74,7 +84,9 @@ class FakeInformer:
     def waiting(self) -> list[Entry]:
         """The writes that it has not delivered."""
         plural = self._resource.plural
-        return [each for each in self._hub.log if each.version > self.delivered and each.key[0] == plural]
+        return [
+            change for change in self._hub.log if change.version > self.delivered and change.key[0] == plural
+        ]
 
     def deliver(self, count: int | None = None) -> None:
         """Deliver the next events, or all, in one batch. While the watch is cut, do nothing."""
@@ -82,7 +94,7 @@ class FakeInformer:
         if not entries:
             return
         events: list[WatchEvent[Any]] = [
-            WatchEvent(each.type, msgspec.convert(each.document, self._resource.type)) for each in entries
+            WatchEvent(entry.type, msgspec.convert(entry.document, self._resource.type)) for entry in entries
         ]
         batch, doubt = self._replica.apply(events)
         assert not doubt
@@ -92,6 +104,7 @@ class FakeInformer:
 
     def relist(self) -> None:
         """List all objects, as at the start, or after a watch that was cut for longer than the hub's history."""
+        self._replica.begin_list()
         batch = self._replica.replace(self._hub.all(self._resource), version=str(self._hub.revision))
         self.delivered = self._hub.revision
         self._publish(batch)
@@ -105,7 +118,12 @@ class FakeInformer:
 
     def observe(self, obj: Any) -> None:
         """Store a response at once, as an informer does."""
-        batch = self._replica.observe(obj)
+        self._publish_response(self._replica.observe(obj))
+
+    def observe_deletion(self, obj: Any) -> None:
+        self._publish_response(self._replica.observe_deletion(obj))
+
+    def _publish_response(self, batch: Batch[Any]) -> None:
         if batch.changes:
             self._publish(batch)
 
@@ -245,9 +263,9 @@ class FakeHub:
 
     def notify(self) -> None:
         waiters, self._waiters = self._waiters, []
-        for each in waiters:
-            if not each.done():
-                each.set_result(None)
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
 
     async def until(self, true: Callable[[], bool], *, seconds: float = 100_000) -> float:
         """Wait until the condition holds, and return the loop's time. It is checked after every change."""
@@ -287,7 +305,7 @@ class FakeHub:
         old = self.documents.get(key)
         identity = {"uid": f"uid-{next(self._uids)}", "resourceVersion": ""}
         if old is not None:
-            identity = {each: old["metadata"][each] for each in IDENTITY}
+            identity = {name: old["metadata"][name] for name in IDENTITY}
         if key[1]:
             identity["namespace"] = key[1]
         new = {**document, "metadata": {**document["metadata"], **identity}}
@@ -309,8 +327,8 @@ class FakeHub:
         if old is None:
             return None
         self.revision += 1
-        gone = {**old, "metadata": {**old["metadata"], "resourceVersion": str(self.revision)}}
-        return self._record(key, "DELETED", gone, author)
+        deleted = {**old, "metadata": {**old["metadata"], "resourceVersion": str(self.revision)}}
+        return self._record(key, "DELETED", deleted, author)
 
     def _record(self, key: Key, type_: EventType, document: Document, author: str) -> Entry:
         entry = Entry(self.revision, key, type_, document, author)
@@ -356,9 +374,9 @@ class FakeHub:
         if call.verb == "list":
             label, _, value = call.name.partition("=")
             return tuple(
-                each
-                for (namespace, _), each in self.all(call.resource).items()
-                if namespace == call.namespace and each.metadata.labels.get(label) == value
+                item
+                for (namespace, _), item in self.all(call.resource).items()
+                if namespace == call.namespace and item.metadata.labels.get(label) == value
             )
         key, old = call.key, self.documents.get(call.key)
         if call.verb == "create":
@@ -399,8 +417,8 @@ def refused(kind: type[Any], code: int, reason: str = "") -> ApiError:
 
 def check_identity(old: Document, given: Mapping[str, Any]) -> None:
     """Require that uid and resource version are those of the object, where they are given."""
-    for each in IDENTITY:
-        if given.get(each) not in (None, old["metadata"].get(each)):
+    for name in IDENTITY:
+        if given.get(name) not in (None, old["metadata"].get(name)):
             raise refused(Conflict, 409, "Conflict")
 
 

@@ -17,8 +17,9 @@ from typing import Any, Literal
 from aiohttp import web
 from multidict import CIMultiDict
 
-from fairway.hub.patches import mergepatch
-from fairway.kube import MANAGED_CLUSTERS, Conflict
+from fairway.api.resources import MANAGED_CLUSTERS
+from kubehub.patches import mergepatch
+from kubewire.client import Conflict
 from rigs.fake_hub import Document, Entry, FakeHub, Key, check_identity
 from rigs.processes import Port
 
@@ -183,7 +184,7 @@ class FakeServer:
     def versions(self) -> dict[str, tuple[str, str]]:
         """Uid and resource version by name: what a copy must agree with."""
         metadata = [document["metadata"] for document in self._all("managedclusters")]
-        return {each["name"]: (each["uid"], each["resourceVersion"]) for each in metadata}
+        return {meta["name"]: (meta["uid"], meta["resourceVersion"]) for meta in metadata}
 
     @staticmethod
     def _key(name: str) -> Key:
@@ -237,7 +238,7 @@ class FakeServer:
             await self._began.wait_for(lambda: len(self._watchers) >= count)
 
     def asked(self, kind: Kind) -> list[Seen]:
-        return [each for each in self.requests if each.kind == kind]
+        return [request for request in self.requests if request.kind == kind]
 
     # Serving
 
@@ -294,8 +295,8 @@ class FakeServer:
     def _read(self, seen: Seen) -> web.Response:
         key = _key_of(seen.path)
         if seen.kind == "get":
-            found = self.objects.documents.get(key)
-            return web.json_response(found) if found else _refusal(404, "NotFound")
+            document = self.objects.documents.get(key)
+            return web.json_response(document) if document else _refusal(404, "NotFound")
         limit = int(seen.query.get("limit", "0"))
         version, start = self.objects.revision, 0
         if token := seen.query.get("continue"):
@@ -416,8 +417,8 @@ def _kind_of(request: web.Request) -> Kind:
 
 def _key_of(path: str) -> Key:
     """Return the plural, the namespace and the name, which is empty for a collection."""
-    found = OBJECT.search(path)
-    namespace, plural, name = found.groups("") if found else ("", "", "")
+    match = OBJECT.search(path)
+    namespace, plural, name = match.groups("") if match else ("", "", "")
     return plural, namespace, name
 
 
@@ -432,7 +433,7 @@ def status(code: int, reason: str, message: str, causes: tuple[str, ...] = ()) -
         "code": code,
     }
     if causes:
-        made["details"] = {"causes": [{"reason": each} for each in causes]}
+        made["details"] = {"causes": [{"reason": cause} for cause in causes]}
     return made
 
 

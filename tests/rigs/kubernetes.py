@@ -16,7 +16,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fairway.testing.background import background
+from kubehub.testing.background import background
 from rigs.certificates import Authority, Pair, key_file
 from rigs.kube_tools import Tools, ToolsMissing
 from rigs.processes import LOOPBACK, Port, Process, StartFailed, ready

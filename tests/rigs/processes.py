@@ -163,4 +163,6 @@ async def ready(
 
 
 def _explained(message: str, *processes: Process) -> str:
-    return "\n".join([message, *(LOG_TAIL.format(log=each.log, tail=each.tail()) for each in processes)])
+    return "\n".join(
+        [message, *(LOG_TAIL.format(log=process.log, tail=process.tail()) for process in processes)]
+    )

@@ -37,8 +37,8 @@ class PrometheusServer:
 
     async def values(self, query: str, *, label: str = "cluster") -> dict[str, float]:
         """Return the values of an instant vector by a label."""
-        found = await self.ask(query)
-        return {each["metric"].get(label, ""): float(each["value"][1]) for each in found["result"]}
+        answer = await self.ask(query)
+        return {series["metric"].get(label, ""): float(series["value"][1]) for series in answer["result"]}
 
     async def until(
         self,
@@ -108,9 +108,9 @@ async def _remember(promtool: Path, past: str, *, folder: Path) -> None:
     run = await asyncio.create_subprocess_exec(
         *map(str, command), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
     )
-    said, _ = await run.communicate()
+    output, _ = await run.communicate()
     if run.returncode:
-        raise StartFailed(said.decode(errors="replace"))
+        raise StartFailed(output.decode(errors="replace"))
 
 
 class Exporter:

@@ -18,8 +18,8 @@ from typing import Any, Final
 import msgspec
 import yaml
 
-from fairway.kube import Client, Connection, Patch
-from fairway.kube.credentials import Impersonation, StoredCredentials
+from kubewire.client import Client, Connection, Patch
+from kubewire.client.credentials import Impersonation, StoredCredentials
 from rigs.processes import POLL
 
 DEPLOY: Final = Path(__file__).parents[2] / "deploy"
@@ -51,7 +51,7 @@ class NoRights(LookupError):
 
 def known(folder: Path = DEPLOY) -> frozenset[str]:
     """Return the controllers with rights."""
-    return frozenset(each.parent.name for each in (folder / "controllers").glob("*/rbac.yaml"))
+    return frozenset(path.parent.name for path in (folder / "controllers").glob("*/rbac.yaml"))
 
 
 def manifests(controllers: Collection[str], *, folder: Path = DEPLOY) -> list[dict[str, Any]]:
@@ -59,13 +59,13 @@ def manifests(controllers: Collection[str], *, folder: Path = DEPLOY) -> list[di
     base = folder / "base"
     if not base.is_dir():
         raise NoRights(NO_MANIFESTS.format(folder=folder))
-    found = [*_documents(base / "account.yaml"), *_documents(base / "leases.yaml")]
+    documents = [*_documents(base / "account.yaml"), *_documents(base / "leases.yaml")]
     for name in sorted(set(controllers)):
         if name not in known(folder):
             listed = ", ".join(sorted(known(folder)))
             raise NoRights(NO_CONTROLLER.format(folder=folder, name=name, known=listed))
-        found += _documents(folder / "controllers" / name / "rbac.yaml")
-    return found
+        documents += _documents(folder / "controllers" / name / "rbac.yaml")
+    return documents
 
 
 async def restricted(
@@ -150,7 +150,7 @@ def _moved(document: dict[str, Any], *, account: str, suffix: str, namespace: st
     moved = {**document, "metadata": metadata}
     if "subjects" in document:
         moved["subjects"] = [
-            {**each, "name": account, "namespace": namespace} for each in document["subjects"]
+            {**subject, "name": account, "namespace": namespace} for subject in document["subjects"]
         ]
     return moved
 

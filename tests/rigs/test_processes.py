@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import forked
-from fairway.testing.background import background
+from kubehub.testing.background import background
 from rigs.processes import LOOPBACK, Port, Process, StartFailed, ready
 
 PATIENCE = 120.0

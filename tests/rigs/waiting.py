@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import pytest
 
-from fairway.kube import Client, Informer, Patch, Resource
-from fairway.kube.resource import T
+from kubewire.api.resource import T
+from kubewire.client import Client, Informer, Patch, Resource
 
 DEADLINE: Final = 120.0
 
@@ -35,11 +35,13 @@ async def until(
                 if last is not None and wanted(last):
                     return last
     except TimeoutError:
-        pytest.fail(f"{resource.kind} {name} is not as it should be: {last}")
+        pytest.fail(f"{resource.kind} {name} did not become as expected: {last}")
     raise AssertionError
 
 
-async def gone(client: Client, resource: Resource[T], name: str, *, namespace: str | None = None) -> None:
+async def until_deleted(
+    client: Client, resource: Resource[T], name: str, *, namespace: str | None = None
+) -> None:
     """Wait until an object is deleted."""
     async with asyncio.timeout(DEADLINE), aclosing(_states(client, resource, name, namespace)) as states:
         async for state in states:

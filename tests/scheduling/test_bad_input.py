@@ -5,13 +5,16 @@ from typing import Any
 
 import pytest
 
+from fairway.engine.kind import WorkKind
 from fairway.engine.points import Context
+from fairway.engine.profile import Enabled
 from fairway.engine.registry import Registry
 from fairway.engine.status import OK, Status
 from fairway.engine.workload import Workload
-from fairway.scheduling.configuration import Enabled, PluginSet
+from fairway.scheduling import watchdog
 from fairway.scheduling.guard import Supervisor
-from fairway.scheduling.loading import LARGEST, Base, ConfigurationError, Scheduling, load
+from fairway.scheduling.loading import LARGEST_FILE, ConfigurationError, Scheduling, load
+from fairway.scheduling.watchdog import Watchdog
 
 HEAD = "apiVersion: fairway.dev/v1alpha1\nkind: SchedulerConfiguration\n"
 
@@ -48,13 +51,14 @@ def registry() -> Registry:
     return made
 
 
-BASE = Base(
+KIND = WorkKind(
+    name="toys",
+    profile="placement",
     registry=registry,
-    sets={
-        "multiPoint": PluginSet(
-            enabled=(Enabled(name="PrioritySort"), Enabled(name="TaintToleration"), Enabled(name="Balance"))
-        )
-    },
+    enabled=(Enabled("PrioritySort"), Enabled("TaintToleration"), Enabled("Balance")),
+    names_profiles=True,
+    isolates=True,
+    selects_plugins=True,
 )
 
 
@@ -66,13 +70,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def loaded(text: str | bytes) -> Scheduling:
     Path("scheduler.yaml").write_bytes(text.encode() if isinstance(text, str) else text)
-    return load(Path("scheduler.yaml"), base=BASE, supervisor=Supervisor(clock=lambda: 0.0))
+    return load(Path("scheduler.yaml"), kind=KIND, beside=(), supervisor=Supervisor(clock=lambda: 0.0))
 
 
 def problems(text: str | bytes) -> list[str]:
     with pytest.raises(ConfigurationError) as caught:
         loaded(text)
-    return [str(each) for each in caught.value.problems]
+    return [str(problem) for problem in caught.value.problems]
 
 
 def profile(plugins: str) -> str:
@@ -138,6 +142,31 @@ class TestProblems:
             "scheduler.yaml:3: pluginFiles[1]: there is no file missing.py; write a path relative to the configuration",
             "scheduler.yaml:3: pluginFiles[2]: there is no file empty.py; write a path relative to the configuration",
         ]
+
+    @pytest.mark.parametrize("error", ["SystemExit", "KeyboardInterrupt", "GeneratorExit", "BaseException"])
+    def test_plugin_that_cannot_be_imported_or_created_is_refused(self, error: str) -> None:
+        Path("imported.py").write_text(f"raise {error}(3)\n")
+        assert problems(f"{HEAD}pluginFiles: [imported.py]\n") == [
+            f"scheduler.yaml:3: pluginFiles[0]: imported.py:1: running it failed: {error}: 3; "
+            "fix the file, or remove it from pluginFiles"
+        ]
+        Path("created.py").write_text(
+            "class Made:\n    name = 'Made'\n    def score(self, context, row): ...\n"
+            f"    def __init__(self):\n        raise {error}(3)\n"
+        )
+        text = f"{HEAD}pluginFiles: [created.py]\nprofiles:\n- plugins: {{score: {{enabled: [{{name: Made}}]}}}}\n"
+        assert problems(text) == [
+            "scheduler.yaml:5: profiles[0].plugins.score.enabled[0]: plugin Made does not accept its arguments: "
+            f"{error}: 3"
+        ]
+
+    def test_plugin_that_does_not_end_its_start_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(watchdog, "START_SECONDS", 0.05)
+        Path("waits.py").write_text("import time\ntime.sleep(3600)\n")
+        Path("scheduler.yaml").write_text(f"{HEAD}pluginFiles: [waits.py]\n")
+        supervisor = Supervisor(clock=lambda: 0.0, watch=Watchdog())
+        with pytest.raises(ConfigurationError, match=r"waits.py: running it failed: did not end within"):
+            load(Path("scheduler.yaml"), kind=KIND, beside=(), supervisor=supervisor)
 
     def test_plugin_file_without_a_plugin_is_refused(self) -> None:
         Path("none.py").write_text("class Thing:\n    pass\n")
@@ -239,19 +268,19 @@ class TestProblems:
         ]
 
     def test_huge_file_is_refused_without_parsing_it(self) -> None:
-        assert problems(b"- " * LARGEST) == [
+        assert problems(b"- " * LARGEST_FILE) == [
             "scheduler.yaml: is larger than 1 MiB; this is probably another file"
         ]
 
     def test_invalid_yaml_names_its_line(self) -> None:
-        (found,) = problems(f"{HEAD}profiles: [\n")
-        assert found.startswith("scheduler.yaml:3: is not valid YAML: ")
+        (problem,) = problems(f"{HEAD}profiles: [\n")
+        assert problem.startswith("scheduler.yaml:3: is not valid YAML: ")
 
     def test_missing_file_is_refused(self) -> None:
         with pytest.raises(
             ConfigurationError, match=r"^nothing.yaml: cannot be read \(No such file or directory\)$"
         ):
-            load(Path("nothing.yaml"), base=BASE, supervisor=Supervisor(clock=lambda: 0.0))
+            load(Path("nothing.yaml"), kind=KIND, beside=(), supervisor=Supervisor(clock=lambda: 0.0))
 
 
 @pytest.mark.usefixtures("folder")
@@ -259,12 +288,12 @@ def test_valid_file_is_loaded_with_plugins_of_files() -> None:
     Path("near.py").write_text(
         "class Near:\n    name = 'Near'\n    def score(self, context, row):\n        return row\n"
     )
-    found = loaded(
+    scheduling = loaded(
         f"{HEAD}podMaxBackoffSeconds: 60\npluginFiles: [near.py]\nprofiles:\n- schedulerName: placement\n"
         "  onPluginFault: Skip\n  plugins: {score: {enabled: [{name: Near, weight: 4}]}}\n"
     )
-    profile = found.profiles["placement"]
-    assert [(each.plugin.name, each.weight) for each in profile.scores] == [("Balance", 1), ("Near", 4)]
+    profile = scheduling.profiles["placement"]
+    assert [(scorer.plugin.name, scorer.weight) for scorer in profile.scores] == [("Balance", 1), ("Near", 4)]
     assert profile.on_fault == "Skip"
-    assert found.configuration.max_backoff_seconds == 60
-    assert {each.name: each.origin for each in found.plugins}["Near"] == "near.py"
+    assert scheduling.configuration.max_backoff_seconds == 60
+    assert {plugin.name: plugin.origin for plugin in scheduling.plugins}["Near"] == "near.py"

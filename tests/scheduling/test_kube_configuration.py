@@ -1,33 +1,31 @@
 """KubeSchedulerConfigurations that users have: accepted as far as their plugins exist, and what does not is named."""
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from fairway.cli.main import run
 from fairway.controllers import manager
+from fairway.engine.kind import WorkKind
 from fairway.engine.profile import Enabled
 from fairway.engine.registry import Registry
-from fairway.nodes import NodeFleet
-from fairway.observe.meters import Meters
-from fairway.plugins.pods import pod_registry
-from fairway.plugins.pods.profile import default_spec
+from fairway.hosts.nodes import NodeFleet
 from fairway.scheduling import (
-    PLACEMENT_BESIDE_PODS,
-    PLACEMENT_DEFAULTS,
-    POD_DEFAULTS,
-    Base,
+    KINDS,
     ConfigurationError,
     Scheduling,
     Supervisor,
     load,
 )
+from fairway.scheduling.kinds import WITH_ONE_PROFILE
+from fairway.workloads.placement.profile import PLACEMENT_KIND
+from fairway.workloads.pods import pod_registry
+from fairway.workloads.pods.profile import POD_KIND
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
-QUIET = (
-    "multiPoint: {disabled: [{name: VolumeRestrictions}, {name: NodeVolumeLimits}, {name: DynamicResources}]}"
-)
+QUIET = "multiPoint: {disabled: [{name: NodeVolumeLimits}, {name: DynamicResources}]}"
 
 PACKING = (
     HEAD
@@ -134,19 +132,19 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def loaded(text: str, base: Base = POD_DEFAULTS) -> Scheduling:
+def loaded(text: str, kind: WorkKind = POD_KIND, beside: Iterable[WorkKind] = WITH_ONE_PROFILE) -> Scheduling:
     Path("scheduler.yaml").write_text(text)
-    return load(Path("scheduler.yaml"), base=base, supervisor=Supervisor(clock=lambda: 0.0))
+    return load(Path("scheduler.yaml"), kind=kind, beside=beside, supervisor=Supervisor(clock=lambda: 0.0))
 
 
-def problems(text: str, base: Base = POD_DEFAULTS) -> list[str]:
+def problems(text: str, kind: WorkKind = POD_KIND) -> list[str]:
     with pytest.raises(ConfigurationError) as caught:
-        loaded(text, base)
-    return [str(each) for each in caught.value.problems]
+        loaded(text, kind)
+    return [str(problem) for problem in caught.value.problems]
 
 
 def notes(text: str) -> list[str]:
-    return [str(each) for each in loaded(text).notes]
+    return [str(note) for note in loaded(text).notes]
 
 
 def profile(body: str) -> str:
@@ -167,7 +165,7 @@ def test_check_command_prints_plugins_and_notes(capsys: pytest.CaptureFixture[st
 
 def test_controllers_log_what_has_no_effect(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
-    manager._watch_plugins(loaded(PACKING), Meters())
+    manager._log_configuration([loaded(PACKING)])
     assert (
         "scheduler.yaml:10: percentageOfNodesToScore: has no effect: Fairway scores every node"
         in caplog.messages
@@ -192,33 +190,33 @@ def test_check_command_reports_each_problem_of_both_kinds_of_profiles_once(
 
 
 def at(scheduling: Scheduling, point: str, name: str) -> list[str]:
-    return [each.plugin for each in scheduling.specs[name].points[point]]
+    return [plugin.plugin for plugin in scheduling.specs[name].points[point]]
 
 
 def test_default_profile_without_a_file_is_that_of_the_plugins() -> None:
-    found = load(None, base=POD_DEFAULTS, supervisor=Supervisor(clock=lambda: 0.0))
-    spec, expected = found.specs["fairway"], default_spec()
-    assert at(found, "Bind", "fairway") == ["DefaultBinder"]
+    scheduling = load(None, kind=POD_KIND, supervisor=Supervisor(clock=lambda: 0.0))
+    spec, expected = scheduling.specs["fairway"], POD_KIND.spec()
+    assert at(scheduling, "Bind", "fairway") == ["DefaultBinder"]
     for point, plugins in spec.points.items():
         if point != "Bind":
-            assert [each.plugin for each in plugins] == [
-                each.plugin for each in expected.points.get(point, ())
+            assert [plugin.plugin for plugin in plugins] == [
+                plugin.plugin for plugin in expected.points.get(point, ())
             ]
     assert spec.points["Score"] == expected.points["Score"]
 
 
 def test_empty_kube_scheduler_configuration_has_the_default_profile() -> None:
-    found = loaded(HEAD)
-    assert list(found.profiles) == ["default-scheduler"]
-    assert found.specs["default-scheduler"].points["Score"] == default_spec().points["Score"]
+    scheduling = loaded(HEAD)
+    assert list(scheduling.profiles) == ["default-scheduler"]
+    assert scheduling.specs["default-scheduler"].points["Score"] == POD_KIND.spec().points["Score"]
     assert any(
-        "kube-scheduler must not run with this profile as well" in each.message for each in found.notes
+        "kube-scheduler must not run with this profile as well" in note.message for note in scheduling.notes
     )
 
 
 def test_weights_points_and_arguments_of_a_packing_profile_are_applied() -> None:
-    found = loaded(PACKING)
-    spec = found.specs["packing"]
+    scheduling = loaded(PACKING)
+    spec = scheduling.specs["packing"]
     assert spec.points["Score"] == (
         Enabled("TaintToleration", 3),
         Enabled("NodeAffinity", 2),
@@ -226,7 +224,7 @@ def test_weights_points_and_arguments_of_a_packing_profile_are_applied() -> None
         Enabled("PodTopologySpread", 2),
         Enabled("InterPodAffinity", 2),
     )
-    assert at(found, "PreFilter", "packing")[0] == "NodeAffinity"
+    assert at(scheduling, "PreFilter", "packing")[0] == "NodeAffinity"
     assert spec.args["NodeResourcesFit"] == {
         "ignored_resources": ["example.com/foo"],
         "scoring_strategy": {
@@ -234,7 +232,8 @@ def test_weights_points_and_arguments_of_a_packing_profile_are_applied() -> None
             "resources": [{"name": "cpu", "weight": 1}, {"name": "nvidia.com/gpu", "weight": 3}],
         },
     }
-    configuration = found.configuration
+    assert spec.args["VolumeBinding"] == {"bind_timeout_seconds": 30}
+    configuration = scheduling.configuration
     assert (configuration.initial_backoff_seconds, configuration.max_backoff_seconds) == (2, 30)
 
 
@@ -245,22 +244,18 @@ def test_everything_without_effect_is_noted_with_its_line() -> None:
         "scheduler.yaml:6: clientConnection: has no effect: use --kubeconfig and --context",
         "scheduler.yaml:9: parallelism: has no effect: Fairway evaluates all nodes with array operations",
         "scheduler.yaml:10: percentageOfNodesToScore: has no effect: Fairway scores every node",
-        "scheduler.yaml:14: profiles[0]: the default plugins VolumeRestrictions, NodeVolumeLimits, DynamicResources do "
-        "not exist here: two pods may use a ReadWriteOncePod claim, or one cloud disk, at the same time; more volumes "
-        "may be attached to a node than its CSI driver allows; resource claims are not allocated; list them under "
-        "multiPoint.disabled if no pod needs them",
+        "scheduler.yaml:14: profiles[0]: plugin 'DynamicResources' only rejects pods with resourceClaims here: they "
+        "are not allocated; list it under multiPoint.disabled to ignore resourceClaims",
         "scheduler.yaml:22: profiles[0].plugins.multiPoint.enabled[1].weight: the weight of plugin 'NodeName' has no "
         "effect: it does not score",
-        "scheduler.yaml:46: profiles[0].pluginConfig[1].args.bindTimeoutSeconds: has no effect: Fairway schedules pods "
-        "whose claims are bound, and binds no claim",
-        "scheduler.yaml:47: profiles[0].pluginConfig[2]: arguments of plugin 'DynamicResources' have no effect: it "
-        "does not exist here",
+        "scheduler.yaml:49: profiles[0].pluginConfig[2].args.filterTimeout: has no effect: pods with resourceClaims "
+        "are rejected",
     ]
 
 
 def test_every_argument_of_kube_scheduler_plugins_is_passed_on() -> None:
-    found = loaded(EVERY_ARGUMENT)
-    args = found.specs["tuned"].args
+    scheduling = loaded(EVERY_ARGUMENT)
+    args = scheduling.specs["tuned"].args
     assert args["NodeResourcesBalancedAllocation"] == {
         "resources": [{"name": "cpu", "weight": 1}, {"name": "memory"}]
     }
@@ -282,29 +277,33 @@ def test_every_argument_of_kube_scheduler_plugins_is_passed_on() -> None:
 
 
 def test_disabling_all_plugins_leaves_those_that_are_enabled() -> None:
-    found = loaded(
+    scheduling = loaded(
         profile(
             "plugins:\n    multiPoint:\n      disabled: [{name: '*'}]\n      enabled: [{name: PrioritySort}, "
             "{name: NodeResourcesFit}, {name: DefaultBinder}]"
         )
     )
-    assert found.resolved[0].plugins() == ("PrioritySort", "NodeResourcesFit", "DefaultBinder")
-    assert found.notes == ()
+    assert scheduling.resolved[0].plugins() == ("PrioritySort", "NodeResourcesFit", "DefaultBinder")
+    assert scheduling.notes == ()
 
 
 def test_weight_of_0_is_the_default_weight() -> None:
-    found = loaded(profile("plugins: {score: {enabled: [{name: ImageLocality, weight: 0}]}}"))
-    assert Enabled("ImageLocality", 1) in found.specs["mine"].points["Score"]
+    scheduling = loaded(profile("plugins: {score: {enabled: [{name: ImageLocality, weight: 0}]}}"))
+    assert Enabled("ImageLocality", 1) in scheduling.specs["mine"].points["Score"]
 
 
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
         (
-            "plugins: {filter: {enabled: [{name: NodeVolumeLimits}]}}",
-            "scheduler.yaml:5: profiles[0].plugins.filter.enabled[0].name: plugin 'NodeVolumeLimits' does not exist "
-            "here: more volumes may be attached to a node than its CSI driver allows; remove it; list it under "
-            "multiPoint.disabled to state that pods do not need it",
+            "plugins: {filter: {enabled: [{name: NodeDeclaredFeatures}]}}",
+            "scheduler.yaml:5: profiles[0].plugins.filter.enabled[0].name: plugin 'NodeDeclaredFeatures' does not "
+            "exist here: features that nodes declare are not compared with those that pods need; remove it; list it "
+            "under multiPoint.disabled to state that pods do not need it",
+        ),
+        (
+            "pluginConfig: [{name: VolumeBinding, args: {bindTimeoutSeconds: -1}}]",
+            "scheduler.yaml:5: profiles[0].pluginConfig[0].args.bindTimeoutSeconds: must not be negative; got -1",
         ),
         (
             "plugins: {score: {enabled: [{name: SelectorSpread}]}}",
@@ -343,6 +342,15 @@ def test_extenders_are_refused() -> None:
         "plugin instead, and remove the extenders"
     ]
     loaded(f"{HEAD}extenders: []\n")
+
+
+def test_weight_of_a_disabled_plugin_is_ignored() -> None:
+    given = "profiles:\n- plugins:\n    score: {disabled: [{name: ImageLocality, weight: %s}]}\n"
+    spec = loaded(HEAD + given % 0).specs["default-scheduler"]
+    assert "ImageLocality" not in {enabled.plugin for enabled in spec.points["Score"]}
+    assert problems(HEAD + given % "high") == [
+        "scheduler.yaml:5: profiles[0].plugins.score.disabled[0].weight: expected a whole number; got 'high'"
+    ]
 
 
 def test_old_version_of_the_configuration_is_refused() -> None:
@@ -400,8 +408,8 @@ def test_wrong_argument_of_a_plugin_is_refused(
 
 
 def test_null_argument_counts_as_absent() -> None:
-    found = loaded(with_args("NodeResourcesFit", "{scoringStrategy: null, ignoredResources: null}"))
-    assert found.specs["mine"].args["NodeResourcesFit"] == {}
+    scheduling = loaded(with_args("NodeResourcesFit", "{scoringStrategy: null, ignoredResources: null}"))
+    assert scheduling.specs["mine"].args["NodeResourcesFit"] == {}
 
 
 def test_file_for_placements_and_pods_is_split_by_profile() -> None:
@@ -410,10 +418,10 @@ def test_file_for_placements_and_pods_is_split_by_profile() -> None:
         "- schedulerName: gpu\n  plugins: {score: {disabled: [{name: ImageLocality}]}}\n"
     )
     assert list(loaded(text).profiles) == ["gpu"]
-    assert list(loaded(text, PLACEMENT_BESIDE_PODS).profiles) == ["placement"]
-    assert problems(text, PLACEMENT_DEFAULTS)[0].startswith(
-        "scheduler.yaml:5: profiles[1].schedulerName: no workload uses profile 'gpu'; write one of placement; the "
-        "controller machines uses others, for pods"
+    assert list(loaded(text, PLACEMENT_KIND, KINDS).profiles) == ["placement"]
+    assert problems(text, PLACEMENT_KIND)[0].startswith(
+        "scheduler.yaml:5: profiles[1].schedulerName: no workload uses profile 'gpu'; write one of placement, hosting; "
+        "the controller machines uses others, for pods"
     )
 
 
@@ -425,11 +433,11 @@ def test_misspelt_profile_of_placements_is_not_one_of_pods() -> None:
 
 
 def test_kube_scheduler_configuration_is_refused_where_no_pods_are_scheduled() -> None:
-    assert problems(PACKING, PLACEMENT_DEFAULTS) == [
+    assert problems(PACKING, PLACEMENT_KIND) == [
         "scheduler.yaml:2: kind: a KubeSchedulerConfiguration configures pods, and no pods are scheduled; run the "
         "controller machines, or write kind: SchedulerConfiguration for Placements"
     ]
-    assert list(loaded(PACKING, PLACEMENT_BESIDE_PODS).profiles) == ["placement"]
+    assert list(loaded(PACKING, PLACEMENT_KIND, KINDS).profiles) == ["placement"]
 
 
 def test_third_party_plugins_are_added_to_the_registry_of_the_caller() -> None:
@@ -437,10 +445,25 @@ def test_third_party_plugins_are_added_to_the_registry_of_the_caller() -> None:
         "class Quiet:\n    name = 'Quiet'\n    def __init__(self, *, level=1):\n        self.level = level\n"
         "    def score(self, context, row):\n        return self.level\n"
     )
-    found = loaded(
+    scheduling = loaded(
         "apiVersion: fairway.dev/v1alpha1\nkind: SchedulerConfiguration\npluginFiles: [quiet.py]\n"
         "profiles: [{schedulerName: mine, plugins: {score: {enabled: [{name: Quiet}]}}}]\n"
     )
     registry: Registry = pod_registry(fleet=NodeFleet())
-    found.add_third_party(registry)
+    scheduling.add_third_party(registry)
     assert registry.build("Quiet", {"level": 7}).name == "Quiet"
+
+
+def test_plugin_of_placements_may_have_the_name_of_a_built_in_one_of_pods() -> None:
+    Path("ports.py").write_text(
+        "class Ports:\n    name = 'NodePorts'\n    def score(self, context, row):\n        return 1\n"
+    )
+    text = (
+        "apiVersion: fairway.dev/v1alpha1\nkind: SchedulerConfiguration\npluginFiles: [ports.py]\nprofiles:\n"
+    )
+    text += "- {schedulerName: placement, plugins: {score: {enabled: [{name: NodePorts}]}}}\n"
+    assert "NodePorts" in {plugin.name for plugin in loaded(text, PLACEMENT_KIND, KINDS).plugins}
+    assert list(loaded(text).profiles) == ["fairway"]
+    assert problems(text + "- {schedulerName: mine}\n")[0].startswith(
+        "scheduler.yaml:3: pluginFiles[0]: Ports has the name of plugin 'NodePorts'"
+    )

@@ -58,10 +58,10 @@ def test_page_of_plugins_shows_what_happens(
 
 
 def test_template_and_page_register_the_same_entry_point() -> None:
-    (shown,) = (each["text"] for each in BLOCK.finditer(PAGE.read_text()) if each["kind"] == "toml")
+    (shown,) = (block["text"] for block in BLOCK.finditer(PAGE.read_text()) if block["kind"] == "toml")
     assert shown in (ROOT / "examples" / "plugin" / "pyproject.toml").read_text()
 
 
 def test_template_and_page_have_the_same_plugins_that_commit() -> None:
-    (shown,) = (each["text"] for each in BLOCK.finditer(PAGE.read_text()) if each["name"] == "approval.py")
+    (shown,) = (block["text"] for block in BLOCK.finditer(PAGE.read_text()) if block["name"] == "approval.py")
     assert shown == (ROOT / "examples" / "plugin" / "approval.py").read_text()

@@ -1,13 +1,19 @@
 """Quarantine of plugins with repeated faults."""
 
-from fairway.scheduling.quarantine import FAULTS, FIRST_SECONDS, FORGIVEN_SECONDS, LONGEST_SECONDS, Quarantine
+from fairway.scheduling.quarantine import (
+    FIRST_SECONDS,
+    FORGIVEN_SECONDS,
+    LONGEST_SECONDS,
+    MOST_FAULTS,
+    Quarantine,
+)
 
 
 def test_quarantine_begins_after_faults_in_a_row_and_ends_by_time() -> None:
     quarantine = Quarantine()
-    began = [quarantine.failed("Bad", now=float(at)) for at in range(FAULTS)]
-    assert began == [None] * (FAULTS - 1) + [FIRST_SECONDS]
-    last = float(FAULTS - 1)
+    began = [quarantine.failed("Bad", now=float(at)) for at in range(MOST_FAULTS)]
+    assert began == [None] * (MOST_FAULTS - 1) + [FIRST_SECONDS]
+    last = float(MOST_FAULTS - 1)
     assert quarantine.until("Bad", now=last) == last + FIRST_SECONDS
     assert quarantine.until("Bad", now=last + FIRST_SECONDS) is None
     assert quarantine.until("Good", now=last) is None
@@ -16,7 +22,7 @@ def test_quarantine_begins_after_faults_in_a_row_and_ends_by_time() -> None:
 def test_success_ends_the_row_of_faults() -> None:
     quarantine = Quarantine()
     for _ in range(3):
-        for _ in range(FAULTS - 1):
+        for _ in range(MOST_FAULTS - 1):
             assert quarantine.failed("Flaky", now=0.0) is None
         quarantine.succeeded("Flaky")
 

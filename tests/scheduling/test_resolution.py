@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fairway.scheduling.configuration import Enabled, PluginSet, decode
+from fairway.scheduling.configuration import Decoder, Enabled, PluginSet
 from fairway.scheduling.resolution import ResolvedProfile, resolve
 
 POINTS = {
@@ -23,18 +23,19 @@ DEFAULTS = {
 
 def resolved(plugins: dict[str, Any]) -> tuple[ResolvedProfile, list[str]]:
     profile = {"plugins": plugins}
-    configuration, problems = decode(
+    decoder = Decoder()
+    configuration = decoder.configuration(
         {"apiVersion": "fairway.dev/v1alpha1", "kind": "SchedulerConfiguration", "profiles": [profile]}
     )
-    assert not problems
-    found, wrong = resolve(configuration.profiles[0], defaults=DEFAULTS, points=POINTS)
-    return found, [each.message for each in wrong]
+    assert not decoder.problems
+    result, wrong = resolve(configuration.profiles[0], defaults=DEFAULTS, points=POINTS)
+    return result, [problem.message for problem in wrong]
 
 
 def at(point: str, plugins: dict[str, Any]) -> list[tuple[str, int]]:
-    found, wrong = resolved(plugins)
+    result, wrong = resolved(plugins)
     assert not wrong
-    return [(each.name, each.weight) for each in found.points[point]]
+    return [(plugin.name, plugin.weight) for plugin in result.points[point]]
 
 
 def enabled(*names: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from fairway.hub.serving import traffic
+from kubehub.serving import traffic
 from rigs.kubernetes import CONTROLLERS, background, real_hub
 from security.hubs import started
 from security.wire import USERS, Hub, ask

@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 import yaml
 
-from fairway.hub.resource import Resource
-from fairway.hub.schema import Node
+from kubehub.resource import Resource
+from kubehub.schema import Node
 
 PATCHES = (
     "application/merge-patch+json",
@@ -233,7 +233,9 @@ class Mutator:
 
     def __init__(self, seed: int, resources: Sequence[Resource]) -> None:
         self._random = Random(seed)
-        self._resources = sorted(resources, key=lambda each: (each.group, each.version, each.plural))
+        self._resources = sorted(
+            resources, key=lambda resource: (resource.group, resource.version, resource.plural)
+        )
 
     def valid(self) -> Iterator[Mutant]:
         """Requests that create the objects which later requests use."""
@@ -428,13 +430,13 @@ class Mutator:
         if node.properties:
             chance = 0.6 if depth < 2 else 0.25
             names = [
-                each
-                for each in node.properties
-                if each not in ("apiVersion", "kind", "metadata")
-                and (draw.random() < chance or each in node.required)
+                name
+                for name in node.properties
+                if name not in ("apiVersion", "kind", "metadata")
+                and (draw.random() < chance or name in node.required)
             ]
             return (
-                {} if depth > 7 else {each: self._value(node.properties[each], depth + 1) for each in names}
+                {} if depth > 7 else {name: self._value(node.properties[name], depth + 1) for name in names}
             )
         if node.items is not None:
             return [] if depth > 7 else [self._value(node.items, depth + 1) for _ in range(draw.randrange(3))]

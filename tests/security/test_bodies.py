@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fairway.hub.serialization.body import DEPTH, LIMIT, SMALL, SMALL_PROTOBUF, SMALL_VALUES, VALUES
+from kubehub.serialization.body import DEPTH, LIMIT, SMALL, SMALL_PROTOBUF, SMALL_VALUES, VALUES
 from security.wire import ADMIN, ALICE, Answer, Hub, ask, received, request, send
 
 MAPS = "/api/v1/namespaces/{}/configmaps"

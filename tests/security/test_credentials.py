@@ -227,8 +227,8 @@ async def test_token_of_a_deleted_account_is_rejected(hub: Hub, namespace: str) 
     await account(hub, namespace)
     token = await own_token(hub, namespace)
     assert await accepts(hub, token)
-    gone = await ask(hub, "DELETE", f"/api/v1/namespaces/{namespace}/serviceaccounts/robot")
-    assert gone.code == 200
+    deleted = await ask(hub, "DELETE", f"/api/v1/namespaces/{namespace}/serviceaccounts/robot")
+    assert deleted.code == 200
     await wait_until_rejected(hub, token)
     assert not await accepts(hub, token)
     await account(hub, namespace)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fairway.hub.schemas import cel_validation
+from kubehub.schemas import cel_validation
 from security.wire import Answer, Hub, ask
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -262,7 +262,7 @@ async def test_many_crds_are_served(embedded: Hub) -> None:
         made = await ask(embedded, "POST", DEFINITIONS, body=definition(plural, FREE))
         assert made.code == 201
     listed = (await ask(embedded, "GET", f"/apis/{GROUP}/v1")).document["resources"]
-    assert {*plurals} <= {each["name"] for each in listed}
+    assert {*plurals} <= {listed_kind["name"] for listed_kind in listed}
     assert (await ask(embedded, "GET", "/openapi/v2")).code == 200
     removed = await asyncio.gather(
         *(ask(embedded, "DELETE", f"{DEFINITIONS}/{plural}.{GROUP}") for plural in plurals)
@@ -277,9 +277,11 @@ async def test_names_of_a_deleted_crd_can_be_reused(hub: Hub) -> None:
     late["spec"]["names"]["kind"] = first.capitalize()
 
     async def established(plural: str) -> bool:
-        found = (await ask(hub, "GET", f"{DEFINITIONS}/{plural}.{GROUP}")).document
-        conditions = (found.get("status") or {}).get("conditions") or ()
-        return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
+        definition = (await ask(hub, "GET", f"{DEFINITIONS}/{plural}.{GROUP}")).document
+        conditions = (definition.get("status") or {}).get("conditions") or ()
+        return any(
+            condition["type"] == "Established" and condition["status"] == "True" for condition in conditions
+        )
 
     assert (await ask(hub, "POST", DEFINITIONS, body=definition(first, FREE))).code == 201
     while not await established(first):

@@ -197,7 +197,7 @@ async def test_token_secret_is_always_for_an_account_of_its_own_namespace(hub: H
         "type": "kubernetes.io/service-account-token",
     }
     assert (await ask(hub, "POST", secrets, user=MALLORY, body=secret)).code == 201
-    while not (found := (await ask(hub, "GET", f"{secrets}/mine", user=MALLORY)).document.get("data")):
+    while not (data := (await ask(hub, "GET", f"{secrets}/mine", user=MALLORY)).document.get("data")):
         await asyncio.sleep(0.02)
-    claims = decoded(base64.b64decode(found["token"]).decode().split(".")[1])
+    claims = decoded(base64.b64decode(data["token"]).decode().split(".")[1])
     assert claims["sub"] == f"system:serviceaccount:{namespace}:robot"

@@ -54,7 +54,7 @@ def behind(hub: Hub) -> bytes:
 async def test_ambiguous_length_is_rejected_and_closes_the_connection(
     hub: Hub, headers: tuple[str, ...]
 ) -> None:
-    data = chunked(BODY) if any("chunked" in each for each in headers) else BODY
+    data = chunked(BODY) if any("chunked" in header for header in headers) else BODY
     answers = await send(hub, post(hub, *headers) + data + behind(hub))
     assert [answer.code for answer in answers] in ([400], [413], [501])
 
@@ -73,7 +73,7 @@ async def test_ambiguous_length_is_rejected_and_closes_the_connection(
 async def test_embedded_hub_rejects_odd_framing_that_a_real_hub_accepts(
     embedded: Hub, headers: tuple[str, ...]
 ) -> None:
-    data = chunked(BODY) if any(each.startswith("Transfer") for each in headers) else BODY
+    data = chunked(BODY) if any(header.startswith("Transfer") for header in headers) else BODY
     answers = await send(embedded, post(embedded, *headers) + data + behind(embedded))
     assert [answer.code for answer in answers] == [400]
 
@@ -107,8 +107,8 @@ async def test_chunked_body_is_read(hub: Hub) -> None:
 async def test_method_override_headers_are_ignored(hub: Hub, namespace: str, header: str) -> None:
     answer = await ask(hub, "GET", f"/api/v1/namespaces/{namespace}?_method=DELETE", headers=[header])
     assert answer.code == 200
-    found = (await ask(hub, "GET", f"/api/v1/namespaces/{namespace}")).document
-    assert "deletionTimestamp" not in found["metadata"]
+    live = (await ask(hub, "GET", f"/api/v1/namespaces/{namespace}")).document
+    assert "deletionTimestamp" not in live["metadata"]
 
 
 @pytest.mark.parametrize("method", ["HEAD", "OPTIONS", "TRACE", "CONNECT", "PROPFIND"])
@@ -125,9 +125,9 @@ async def test_response_without_a_body_has_no_body(hub: Hub) -> None:
     first = request(
         "HEAD", "/api/v1/namespaces?watch=1&timeoutSeconds=1", token=hub.tokens[ADMIN], last=False
     )
-    told = await received(hub, first + behind(hub))
-    assert b'"ADDED"' not in told
-    heads = told.split(b"HTTP/1.1 ")[1:]
+    received_ = await received(hub, first + behind(hub))
+    assert b'"ADDED"' not in received_
+    heads = received_.split(b"HTTP/1.1 ")[1:]
     assert [head[:3] for head in heads] == [b"405", b"200"]
     assert heads[0].endswith(b"\r\n\r\n")
 

@@ -54,13 +54,13 @@ async def test_idle_watches_use_little_memory(tmp_path: Path, monkeypatch: pytes
         assert (await ask(target, "GET", MAPS)).code == 200
         before = resident(hub.process.pid)
         watches = await open_watches(target, WATCHES)
-        each = (resident(hub.process.pid) - before) / WATCHES
-        assert each < MAX_EACH
+        per_watch = (resident(hub.process.pid) - before) / WATCHES
+        assert per_watch < MAX_EACH
         assert (await ask(target, "GET", MAPS)).code == 200
         made = await ask(target, "POST", MAPS, body={"metadata": {"name": "news"}, "data": {"a": "b"}})
         assert made.code == 201
-        told = await asyncio.gather(*(reader.readuntil(b'"ADDED"') for reader, _ in watches))
-        assert len(told) == WATCHES
+        answers = await asyncio.gather(*(reader.readuntil(b'"ADDED"') for reader, _ in watches))
+        assert len(answers) == WATCHES
         for _, writer in watches:
             writer.transport.abort()
         while b"apiserver_longrunning_requests 0.0" not in (await ask(target, "GET", "/metrics")).body:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from fairway.hub import slicing
+from kubehub import slicing
 from security.wire import Hub, ask
 
 MERGE = "application/merge-patch+json"
@@ -25,8 +25,8 @@ async def test_large_patch_keeps_concurrent_writes(
         assert (await ask(hub, "PATCH", f"{maps}/x", body=body, type_=MERGE)).code == 200
         written += 1
     assert (await writing).code == 200
-    found = (await ask(hub, "GET", f"{maps}/x")).document
-    assert (len(found["data"]), len(found["metadata"]["labels"])) == (2000, written)
+    live = (await ask(hub, "GET", f"{maps}/x")).document
+    assert (len(live["data"]), len(live["metadata"]["labels"])) == (2000, written)
 
 
 async def test_concurrent_large_creates_of_one_name_make_one_object(
@@ -36,4 +36,4 @@ async def test_concurrent_large_creates_of_one_name_make_one_object(
     maps = f"/api/v1/namespaces/{namespace}/configmaps"
     large = {"metadata": {"name": "x"}, "data": {f"key-{number}": "x" * 40 for number in range(2000)}}
     answers = await asyncio.gather(*(ask(hub, "POST", maps, body=large) for _ in range(4)))
-    assert sorted(each.code for each in answers) == [201, 409, 409, 409]
+    assert sorted(answer.code for answer in answers) == [201, 409, 409, 409]

@@ -9,10 +9,10 @@ from typing import Any
 
 import aiohttp
 import yaml
+from clients.boat_crd import DEFINITION
+from clients.talk import context
 from yarl import URL
 
-from clients.boats import DEFINITION
-from clients.talk import context
 from error_logs import recorded_errors
 from fairway.api import crds
 from fairway.testing.hub import embedded_hub

@@ -141,8 +141,8 @@ async def test_body_with_another_name_is_rejected(hub: Hub, namespace: str, meth
         type_="application/merge-patch+json" if method == "PATCH" else "application/json",
     )
     assert answer.code == 400
-    found = (await ask(hub, "GET", f"{maps}/theirs")).document
-    assert found["data"] == {"a": "1"}
+    live = (await ask(hub, "GET", f"{maps}/theirs")).document
+    assert live["data"] == {"a": "1"}
 
 
 async def test_create_right_with_a_resource_name_allows_no_create(hub: Hub, namespace: str) -> None:
@@ -178,7 +178,7 @@ async def test_continue_token_is_bound_to_its_list(hub: Hub, namespace: str) -> 
         answer = await ask(
             hub, "GET", f"/api/v1/namespaces/{namespace}/{part}?limit=500&continue={token}", user=ALICE
         )
-        found = answer.document.get("items") or []
-        assert {item["metadata"]["namespace"] for item in found} <= {namespace}
+        items = answer.document.get("items") or []
+        assert {item["metadata"]["namespace"] for item in items} <= {namespace}
         assert WORD.encode() not in answer.body
     assert (await ask(hub, "GET", f"/api/v1/configmaps?continue={token}", user=MALLORY)).code == 403

@@ -273,9 +273,9 @@ async def test_policy_applies_to_pod_bindings_and_evictions(hub: Hub, namespace:
         await ask(hub, "POST", f"{base}/pods/web/eviction", body={"metadata": {"name": "web"}}),
         await ask(hub, "POST", f"{base}/serviceaccounts/sailor/token", body={"spec": {}}),
     ]
-    assert [each.code for each in answers] == [422] * 3
+    assert [answer.code for answer in answers] == [422] * 3
     assert [
-        (each.message.partition(" is ")[0], each.message.partition("request: ")[2]) for each in answers
+        (answer.message.partition(" is ")[0], answer.message.partition("request: ")[2]) for answer in answers
     ] == [
         ('pods "web"', f"binding Binding v1 {namespace}/web"),
         ('pods "web"', f"eviction Eviction policy/v1 {namespace}/web"),
@@ -500,7 +500,7 @@ async def test_invalid_policy_is_rejected(
 
 
 def causes_of(answer: Answer) -> list[tuple[str, str]]:
-    return [(each["field"], each["message"]) for each in answer.document["details"]["causes"]]
+    return [(cause["field"], cause["message"]) for cause in answer.document["details"]["causes"]]
 
 
 @pytest.mark.parametrize(

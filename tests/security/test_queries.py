@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairway.hub.serving import reads
+from kubehub.serving import reads
 from security.wire import Hub, ask
 
 SPACES = "/api/v1/namespaces"

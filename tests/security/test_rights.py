@@ -147,9 +147,9 @@ async def test_forbidden_response_does_not_reveal_existence(
     ((known, unknown),) = {
         pair for pair in zip(there.split("/"), not_there.split("/"), strict=True) if len({*pair}) > 1
     }
-    told = [f"{answer.message} {answer.document['details']}" for answer in answers]
+    messages = [f"{answer.message} {answer.document['details']}" for answer in answers]
     # Messages about an existing and a missing resource differ only in the name.
-    assert told[0].replace(known, unknown) == told[1]
+    assert messages[0].replace(known, unknown) == messages[1]
 
 
 # Names
@@ -274,8 +274,8 @@ async def test_subresource_write_changes_only_its_part(hub: Hub, namespace: str)
         hub, "PATCH", f"{pods}/p/status", user=ALICE, body=patch, type_="application/merge-patch+json"
     )
     assert answer.code == 200
-    found = (await ask(hub, "GET", f"{pods}/p")).document
-    assert found["status"]["message"] == "told"
-    assert found["spec"]["containers"][0]["image"] == "a"
-    assert "nodeName" not in found["spec"]
-    assert "ownerReferences" not in found["metadata"]
+    live = (await ask(hub, "GET", f"{pods}/p")).document
+    assert live["status"]["message"] == "told"
+    assert live["spec"]["containers"][0]["image"] == "a"
+    assert "nodeName" not in live["spec"]
+    assert "ownerReferences" not in live["metadata"]

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from cli.hub_process import served
-from fairway.hub.serving import audit
-from fairway.hub.serving.nonresource import WITHHELD
-from fairway.hub.storage.store import Store
-from fairway.hub.writing.writer import Writer
+from kubehub.serving import audit
+from kubehub.serving.nonresource import WITHHELD
+from kubehub.storage.store import Store
+from kubehub.writing.writer import Writer
 from security.credentials import request_for
 from security.hubs import TOKENS, started, target_of, write_tokens
 from security.wire import ADMIN, ALICE, Hub, ask, request, send
@@ -164,9 +164,9 @@ async def test_secrets_are_not_logged_when_the_hub_fails(
     assert (answer.code, answer.document["reason"]) == (500, "InternalError")
     assert WORD not in answer.message
     # The log has the location and the type of the failure, but not its message.
-    told = next(line for line in heard.lines if answer.headers["audit-id"] in line)
-    assert "LookupError" in told
-    assert "in fail" in told
+    line = next(line for line in heard.lines if answer.headers["audit-id"] in line)
+    assert "LookupError" in line
+    assert "in fail" in line
     assert WORD not in heard.text
     lines = await audited_until(attentive, "the-end")
     assert next(line for line in lines if line["auditID"] == answer.headers["audit-id"])
@@ -179,8 +179,8 @@ async def test_secrets_are_not_logged_by_the_command(tmp_path: Path) -> None:
         target = target_of(hub.url, authority=data / "pki" / "ca.crt", data=data)
         hidden = await send_secrets(target)
         hub.stop()
-        told = hub.errors.read_text() + (data / "audit.log").read_text()
-    assert [word for word in hidden if word in told] == []
+        logs = hub.errors.read_text() + (data / "audit.log").read_text()
+    assert [word for word in hidden if word in logs] == []
 
 
 async def test_rejections_do_not_quote_secret_values(hub: Hub, namespace: str) -> None:
@@ -217,11 +217,11 @@ async def test_every_request_is_audited(attentive: Hub, agent: str) -> None:
     (answer,) = await send(attentive, sent.replace(b"Connection:", line + b"Connection:"))
     assert answer.code == 422  # rejected because of its field manager
     lines = await audited_until(attentive, "the-end")
-    (about,) = [each for each in lines if each["auditID"] == answer.headers["audit-id"]]
+    (about,) = [line for line in lines if line["auditID"] == answer.headers["audit-id"]]
     assert (about["verb"], about["user"]["username"]) == ("create", ADMIN)
     assert about["responseStatus"]["code"] == 422
     assert len(about["userAgent"]) < 2_000
-    assert not any(each["verb"] == "forged" for each in lines)
+    assert not any(line["verb"] == "forged" for line in lines)
 
 
 async def test_path_cannot_forge_audit_lines(attentive: Hub, heard: Heard) -> None:
@@ -231,7 +231,7 @@ async def test_path_cannot_forge_audit_lines(attentive: Hub, heard: Heard) -> No
     ):
         await ask(attentive, "GET", target)
     lines = await audited_until(attentive, "the-end")
-    assert not any(each["verb"] == "forged" for each in lines)
+    assert not any(line["verb"] == "forged" for line in lines)
     assert not any(line.startswith("ERROR everything") for line in heard.text.splitlines())
 
 
@@ -239,7 +239,7 @@ async def test_impersonation_is_audited(attentive: Hub) -> None:
     headers = ["Impersonate-User: bob", "Impersonate-Group: x", "User-Agent: actor"]
     await ask(attentive, "GET", "/api", headers=headers)
     lines = await audited_until(attentive, "the-end")
-    (about,) = [each for each in lines if each["userAgent"] == "actor"]
+    (about,) = [line for line in lines if line["userAgent"] == "actor"]
     assert about["user"]["username"] == ADMIN
     assert about["impersonatedUser"]["username"] == "bob"
 
@@ -287,10 +287,10 @@ async def test_readiness_details_are_hidden_from_anonymous_users(
     attentive: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Store, "read_only", f"{attentive.folder}/hub.db: disk I/O error")
-    for user, told in (("", WITHHELD), (ADMIN, "disk I/O error")):
+    for user, message in (("", WITHHELD), (ADMIN, "disk I/O error")):
         answer = await ask(attentive, "GET", "/readyz", user=user)
         assert answer.code == 503
-        assert told in answer.body.decode()
+        assert message in answer.body.decode()
         assert (str(attentive.folder) in answer.body.decode()) == (user == ADMIN)
 
 

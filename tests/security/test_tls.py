@@ -53,10 +53,10 @@ async def test_plain_http_gets_no_answer(embedded: Hub) -> None:
     reader, writer = await asyncio.open_connection(embedded.host, embedded.port)
     writer.write(request("GET", "/version"))
     try:
-        told = await reader.read(-1)
+        received = await reader.read(-1)
     except ConnectionError:
-        told = b""
-    assert b"HTTP" not in told
+        received = b""
+    assert b"HTTP" not in received
     writer.close()
 
 

@@ -44,9 +44,9 @@ class Answer:
 
     @property
     def document(self) -> dict[str, Any]:
-        found = json.loads(self.body)
-        assert isinstance(found, dict)
-        return found
+        document = json.loads(self.body)
+        assert isinstance(document, dict)
+        return document
 
     @property
     def message(self) -> str:
@@ -94,15 +94,10 @@ async def received(hub: Hub, data: bytes, *, certificate: Path | None = None) ->
     try:
         writer.write(data)
         sending = asyncio.ensure_future(writer.drain())
-        pieces = bytearray()
-        try:
-            while piece := await reader.read(2**18):
-                pieces += piece
-        except ConnectionError:
-            pass
+        pieces = await read_to_end(reader)
         sending.cancel()
         await asyncio.gather(sending, return_exceptions=True)
-        return bytes(pieces)
+        return pieces
     finally:
         writer.transport.abort()
 
@@ -141,3 +136,14 @@ def _unchunked(rest: bytes) -> tuple[bytes, bytes]:
         if not length:
             break
     return body, rest
+
+
+async def read_to_end(reader: asyncio.StreamReader) -> bytes:
+    """Read until the peer closes or resets the connection."""
+    pieces = bytearray()
+    try:
+        while piece := await reader.read(2**16):
+            pieces += piece
+    except (ConnectionError, ssl.SSLError):
+        pass
+    return bytes(pieces)

@@ -5,15 +5,15 @@ import threading
 from pathlib import Path
 
 import pytest
-
 from clients.talk import Talk, context
+
 from fairway.api.placement import Placement
-from fairway.hub.hub import Hub
-from fairway.hub.storage.entry import Locked
-from fairway.kube.resource import PLACEMENTS
-from fairway.kube.rest import Client
+from fairway.api.resources import PLACEMENTS
 from fairway.testing.builders import placement
 from fairway.testing.hub import embedded_hub, hub_in_thread
+from kubehub.hub import Hub
+from kubehub.storage.entry import Locked
+from kubewire.client.rest import Client
 
 NAMESPACES = "/api/v1/namespaces"
 
@@ -37,16 +37,16 @@ async def test_embedded_hub_serves_given_definitions(tmp_path: Path) -> None:
     async with embedded_hub(definitions=()) as hub, talk(hub, tmp_path) as administrator:
         code, groups = await administrator.call("GET", "/apis")
         assert code == 200
-        assert not [each for each in groups["groups"] if "open-cluster" in each["name"]]
+        assert not [group for group in groups["groups"] if "open-cluster" in group["name"]]
 
 
 async def test_two_embedded_hubs_are_independent(tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
     (tmp_path / "two").mkdir()
     async with (
-        embedded_hub() as one,
+        embedded_hub() as one_hub,
         embedded_hub() as two,
-        talk(one, tmp_path / "one") as first,
+        talk(one_hub, tmp_path / "one") as first,
         talk(two, tmp_path / "two") as second,
     ):
         code, _ = await first.call("POST", NAMESPACES, body={"metadata": {"name": "mine"}})
@@ -72,7 +72,7 @@ async def test_hub_in_thread_serves_the_event_loop(tmp_path: Path) -> None:
             made = await client.create(PLACEMENTS, placement("web", namespace="default"), namespace="default")
             assert isinstance(made, Placement)
             listing = await client.list(PLACEMENTS)
-        assert [each.metadata.name for each in listing.items] == ["web"]
+        assert [item.metadata.name for item in listing.items] == ["web"]
         assert (tmp_path / "kubeconfig").stat().st_mode & 0o077 == 0
     assert set(threading.enumerate()) <= before
 

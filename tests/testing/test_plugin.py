@@ -69,7 +69,7 @@ def test_run_without_the_fixture_does_not_import_the_hub(pytester: pytest.Pytest
 
         def test_nothing_is_imported():
             assert "fairway.testing.plugin" in sys.modules
-            assert not {"fairway.hub", "aiohttp", "cryptography"} & set(sys.modules)
+            assert not {"kubehub", "aiohttp", "cryptography"} & set(sys.modules)
         """
     )
     pytester.runpytest_subprocess("-q").assert_outcomes(passed=1)

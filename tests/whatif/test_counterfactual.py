@@ -13,7 +13,7 @@ from fairway.api.placement import (
     SpreadPolicy,
     Toleration,
 )
-from fairway.fleet.instant import to_micros
+from fairway.hosts.instant import to_micros
 from fairway.testing import builders
 from fairway.whatif import counterfactual as module
 from fairway.whatif.counterfactual import CLUSTER_GOES, Counterfactual, Margin, State, counterfactual, least
@@ -59,9 +59,9 @@ def spec(
     )
 
 
-def world(what: PlacementSpec, *objects: object, bound: tuple[str, ...] = ("default",)) -> World:
-    sets = [each for name in bound for each in (builders.cluster_set(name), builders.binding(name))]
-    return World([*sets, *objects, builders.placement("p1", spec=what)])
+def world(spec: PlacementSpec, *objects: object, bound: tuple[str, ...] = ("default",)) -> World:
+    sets = [obj for name in bound for obj in (builders.cluster_set(name), builders.binding(name))]
+    return World([*sets, *objects, builders.placement("p1", spec=spec)])
 
 
 def ask(where: World, cluster: str) -> Counterfactual:
@@ -69,15 +69,15 @@ def ask(where: World, cluster: str) -> Counterfactual:
 
 
 def words(edits: tuple[Edit, ...]) -> list[str]:
-    return [each.describe() for each in edits]
+    return [edit.describe() for edit in edits]
 
 
 def test_missing_label_is_the_counterfactual() -> None:
     where = world(spec(number=None, predicates=(ENV_PROD,)), builders.cluster("c1", labels={"env": "dev"}))
-    found = ask(where, "c1")
-    assert found.state is State.FOUND
-    assert found.edits == (SetLabel(cluster="c1", key="env", value="prod", old="dev"),)
-    assert words(found.edits) == ["change the label env of cluster c1 from dev to prod"]
+    answer = ask(where, "c1")
+    assert answer.state is State.FOUND
+    assert answer.edits == (SetLabel(cluster="c1", key="env", value="prod", old="dev"),)
+    assert words(answer.edits) == ["change the label env of cluster c1 from dev to prod"]
 
 
 @pytest.mark.parametrize(
@@ -118,10 +118,10 @@ def test_missing_claim_is_the_counterfactual() -> None:
 def test_contradiction_has_no_counterfactual_and_lists_tried_edits() -> None:
     both = (builders.requirement("k", "Exists"), builders.requirement("k", "DoesNotExist"))
     predicate = builders.predicate(labels=builders.selector(*both))
-    found = ask(world(spec(number=None, predicates=(predicate,)), builders.cluster("c1")), "c1")
-    assert found.state is State.NOT_FOUND
-    assert found.obstacle
-    assert found.tried == ("give cluster c1 the label k=true",)
+    answer = ask(world(spec(number=None, predicates=(predicate,)), builders.cluster("c1")), "c1")
+    assert answer.state is State.NOT_FOUND
+    assert answer.obstacle
+    assert answer.tried == ("give cluster c1 the label k=true",)
 
 
 def test_counterfactual_meets_the_nearest_predicate() -> None:
@@ -132,24 +132,24 @@ def test_counterfactual_meets_the_nearest_predicate() -> None:
 
 def test_tolerating_a_taint_is_preferred_to_removing_it() -> None:
     where = world(spec(number=None), builders.cluster("c1", taints=(GPU,)))
-    found = ask(where, "c1")
-    assert found.edits == (Tolerate(placement=KEY, key="gpu", value="true", effect="NoSelect"),)
-    assert found.alternatives == ((RemoveTaint(cluster="c1", key="gpu", value="true", effect="NoSelect"),),)
-    assert words(found.edits) == ["let placement ns1/p1 tolerate the taint gpu=true:NoSelect"]
-    assert words(found.alternatives[0]) == ["remove the taint gpu=true:NoSelect from cluster c1"]
+    answer = ask(where, "c1")
+    assert answer.edits == (Tolerate(placement=KEY, key="gpu", value="true", effect="NoSelect"),)
+    assert answer.alternatives == ((RemoveTaint(cluster="c1", key="gpu", value="true", effect="NoSelect"),),)
+    assert words(answer.edits) == ["let placement ns1/p1 tolerate the taint gpu=true:NoSelect"]
+    assert words(answer.alternatives[0]) == ["remove the taint gpu=true:NoSelect from cluster c1"]
 
 
 def test_counterfactual_for_expired_toleration() -> None:
     taint = Taint(key="gpu", value="true", effect="NoSelect", timeAdded=NOW - timedelta(hours=1))
     ran_out = Toleration(key="gpu", operator="Exists", tolerationSeconds=60)
     where = world(spec(number=None, tolerations=(ran_out,)), builders.cluster("c1", taints=(taint,)))
-    assert [type(each) for each in ask(where, "c1").edits] == [Tolerate]
+    assert [type(edit) for edit in ask(where, "c1").edits] == [Tolerate]
 
 
 def test_counterfactual_for_two_taints_has_two_edits() -> None:
     other = Taint(key="maint", effect="NoSelect")
-    found = ask(world(spec(number=None), builders.cluster("c1", taints=(GPU, other))), "c1")
-    assert [type(each) for each in found.edits] == [Tolerate, Tolerate]
+    answer = ask(world(spec(number=None), builders.cluster("c1", taints=(GPU, other))), "c1")
+    assert [type(edit) for edit in answer.edits] == [Tolerate, Tolerate]
 
 
 def test_counterfactual_has_at_most_four_edits() -> None:
@@ -165,23 +165,23 @@ def test_counterfactual_names_joins_or_binds_a_set() -> None:
         builders.cluster_set("edge"),
         bound=("prod", "dev"),
     )
-    found = ask(where, "c1")
-    assert found.edits == (NameClusterSet(placement=KEY, set="dev"),)
-    assert found.alternatives == ((JoinClusterSet(cluster="c1", set="prod", old="dev"),),)
-    assert words(found.edits) == ["add dev to spec.clusterSets of placement ns1/p1"]
-    assert words(found.alternatives[0]) == [
+    answer = ask(where, "c1")
+    assert answer.edits == (NameClusterSet(placement=KEY, set="dev"),)
+    assert answer.alternatives == ((JoinClusterSet(cluster="c1", set="prod", old="dev"),),)
+    assert words(answer.edits) == ["add dev to spec.clusterSets of placement ns1/p1"]
+    assert words(answer.alternatives[0]) == [
         f"move cluster c1 from cluster set dev to cluster set prod (label {CLUSTER_SET_LABEL})"
     ]
 
 
 def test_counterfactual_for_namespace_without_bindings() -> None:
     where = world(spec(number=None), builders.cluster("c1"), builders.cluster_set("default"), bound=())
-    found = ask(where, "c1")
-    assert found.edits == (Bind(namespace="ns1", set="default"),)
-    assert words(found.edits) == ["bind cluster set default to namespace ns1"]
+    answer = ask(where, "c1")
+    assert answer.edits == (Bind(namespace="ns1", set="default"),)
+    assert words(answer.edits) == ["bind cluster set default to namespace ns1"]
     # The edit was reverted.
-    assert ask(where, "c1") == found
-    assert where.look(KEY, now=MICROS).outcome.selected == []
+    assert ask(where, "c1") == answer
+    assert where.decide(KEY, now=MICROS).outcome.selected == []
 
 
 def test_counterfactual_for_wrong_binding_and_cluster_without_set() -> None:
@@ -212,10 +212,10 @@ def scored(*values: int, weight: int = 1, number: int = 1) -> World:
 
 
 def test_counterfactual_score_passes_last_selected_cluster_and_ties() -> None:
-    found = ask(scored(40, 70), "c1")
-    assert words(found.edits) == ["raise score default/cpu of cluster c1 by 30 points, from 40 to 70"]
-    assert found.displaced == ("c2",)
-    assert words(found.alternatives[0]) == ["raise spec.numberOfClusters of placement ns1/p1 from 1 to 2"]
+    answer = ask(scored(40, 70), "c1")
+    assert words(answer.edits) == ["raise score default/cpu of cluster c1 by 30 points, from 40 to 70"]
+    assert answer.displaced == ("c2",)
+    assert words(answer.alternatives[0]) == ["raise spec.numberOfClusters of placement ns1/p1 from 1 to 2"]
     assert words(ask(scored(70, 40), "c2").edits) == [
         "raise score default/cpu of cluster c2 by 31 points, from 40 to 71"
     ]
@@ -242,12 +242,12 @@ def test_counterfactual_publishes_missing_score() -> None:
         builders.score("c1", {"cpu": 5}),
         builders.score("c2", {"mem": 5}),
     )
-    found = ask(where, "c2")
-    assert words(found.edits) == ["publish score default/cpu for cluster c2, which has none, as 6"]
-    with applied(where, found.edits):
+    answer = ask(where, "c2")
+    assert words(answer.edits) == ["publish score default/cpu for cluster c2, which has none, as 6"]
+    with applied(where, answer.edits):
         published = where.fleet.snapshot().score_object("c2", "default")
     assert published is not None
-    assert {each.name: each.value for each in published.status.scores} == {"mem": 5, "cpu": 6}
+    assert {score.name: score.value for score in published.status.scores} == {"mem": 5, "cpu": 6}
 
 
 def test_counterfactual_renews_expired_score_alone() -> None:
@@ -258,16 +258,16 @@ def test_counterfactual_renews_expired_score_alone() -> None:
         builders.score("c1", {"cpu": 5}),
         builders.score("c2", {"cpu": 90, "mem": 90, "disk": 1}, valid_until=NOW - timedelta(minutes=1)),
     )
-    found = ask(where, "c2")
-    (edit,) = found.edits
+    answer = ask(where, "c2")
+    (edit,) = answer.edits
     assert edit.describe() == (
         "publish score default/cpu of cluster c2 again, which expired at 2026-03-01T11:59:00Z, as 6"
     )
-    with applied(where, found.edits):
+    with applied(where, answer.edits):
         published = where.fleet.snapshot().score_object("c2", "default")
     assert published is not None
     assert published.status.validUntil is None
-    assert {each.name: each.value for each in published.status.scores} == {"disk": 1, "cpu": 6}
+    assert {score.name: score.value for score in published.status.scores} == {"disk": 1, "cpu": 6}
 
 
 def test_counterfactual_of_managed_cluster_score_in_points_and_amounts() -> None:
@@ -340,9 +340,9 @@ def test_counterfactual_becomes_feasible_and_outranks_clusters_of_the_same_edit(
         builders.cluster("c1"),
         *(builders.score(name, {"cpu": value}) for name, value in (("c1", 1), ("c2", 2), ("c3", 50))),
     )
-    found = ask(where, "c2")
+    answer = ask(where, "c2")
     # Tolerating the taint would also admit c3; removing it admits no other cluster, and is sufficient.
-    assert found.edits == (RemoveTaint(cluster="c2", key="gpu", value="true", effect="NoSelect"),)
+    assert answer.edits == (RemoveTaint(cluster="c2", key="gpu", value="true", effect="NoSelect"),)
 
 
 def test_counterfactual_removes_taint_only_with_taint_preference() -> None:
@@ -356,9 +356,9 @@ def test_counterfactual_removes_taint_only_with_taint_preference() -> None:
 
 
 def test_counterfactual_of_placement_with_zero_clusters() -> None:
-    found = ask(scored(1, 2, number=0), "c1")
-    assert found.edits == (WantMore(placement=KEY, old=0, value=2),)
-    assert found.displaced == ()
+    answer = ask(scored(1, 2, number=0), "c1")
+    assert answer.edits == (WantMore(placement=KEY, old=0, value=2),)
+    assert answer.displaced == ()
 
 
 def test_counterfactual_with_spread_constraint() -> None:
@@ -391,12 +391,12 @@ def test_counterfactual_score_within_topology_of_spread() -> None:
         ),
         *(builders.score(name, {"cpu": value}) for name, value in (("c1", 60), ("c2", 50), ("c3", -80))),
     )
-    found = ask(where, "c2")
-    assert words(found.edits) == [
+    answer = ask(where, "c2")
+    assert words(answer.edits) == [
         "raise spec.spreadPolicy.spreadConstraints[0].maxSkew (zone) of placement ns1/p1 from 1 to 2"
     ]
-    assert found.displaced == ("c3",)
-    assert [words(each) for each in found.alternatives] == [
+    assert answer.displaced == ("c3",)
+    assert [words(edits) for edits in answer.alternatives] == [
         ["raise score default/cpu of cluster c2 by 11 points, from 50 to 61"],
         ["raise spec.numberOfClusters of placement ns1/p1 from 2 to 3"],
     ]
@@ -461,43 +461,43 @@ def test_cel_expression_without_counterfactual_is_an_obstacle() -> None:
         spec(number=None, predicates=(builders.predicate(cel=(expression,)),)),
         builders.cluster("c1", version="v1.29.0"),
     )
-    found = ask(where, "c1")
-    assert found.state is State.NOT_FOUND
-    assert expression in found.obstacle
-    assert found.tried == ()
+    answer = ask(where, "c1")
+    assert answer.state is State.NOT_FOUND
+    assert expression in answer.obstacle
+    assert answer.tried == ()
 
 
 def test_deleted_cluster_has_no_counterfactual() -> None:
-    found = ask(world(spec(number=None), builders.cluster("c1", deleting=NOW)), "c1")
-    assert (found.state, found.obstacle) == (State.BLOCKED, CLUSTER_GOES)
+    answer = ask(world(spec(number=None), builders.cluster("c1", deleting=NOW)), "c1")
+    assert (answer.state, answer.obstacle) == (State.BLOCKED, CLUSTER_GOES)
 
 
 def test_misconfigured_placement_names_the_field_to_correct() -> None:
     bad = builders.predicate(labels=builders.selector(builders.requirement("k", "In")))
-    for what, field in (
+    for wrong, field in (
         (spec(predicates=(bad,)), "spec.predicates"),
         (spec(tolerations=(Toleration(key="a", operator="Exists", value="b"),)), "spec.tolerations"),
         (spec(builders.builtin("Nonsense")), "spec.prioritizerPolicy"),
     ):
-        found = ask(world(what, builders.cluster("c1")), "c1")
-        assert found.state is State.BLOCKED
-        assert found.obstacle.endswith(f"correct {field}")
+        answer = ask(world(wrong, builders.cluster("c1")), "c1")
+        assert answer.state is State.BLOCKED
+        assert answer.obstacle.endswith(f"correct {field}")
 
 
 def test_invalid_set_is_the_obstacle_of_a_counterfactual() -> None:
     broken = builders.cluster_set("default", kind="Nonsense")
-    found = ask(
+    answer = ask(
         World([broken, builders.binding("default"), builders.cluster("c1"), builders.placement()]), "c1"
     )
-    assert found.state is State.BLOCKED
-    assert found.obstacle.endswith("correct spec.clusterSelector of the ManagedClusterSet")
+    assert answer.state is State.BLOCKED
+    assert answer.obstacle.endswith("correct spec.clusterSelector of the ManagedClusterSet")
 
 
 def test_disabled_placement_has_no_counterfactual() -> None:
     placement = builders.placement(annotations={SCHEDULING_DISABLED_ANNOTATION: "true"})
-    found = ask(World([builders.cluster("c1"), placement]), "c1")
-    assert found.state is State.BLOCKED
-    assert found.obstacle == "scheduling is disabled by annotation, so nothing changes its decisions"
+    answer = ask(World([builders.cluster("c1"), placement]), "c1")
+    assert answer.state is State.BLOCKED
+    assert answer.obstacle == "scheduling is disabled by annotation, so nothing changes its decisions"
 
 
 def test_selected_cluster_has_a_margin() -> None:
@@ -519,9 +519,9 @@ def test_counterfactual_of_unknown_name_raises() -> None:
 def test_counterfactual_search_ends_with_its_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_RUNS", 1)
     where = world(spec(number=None, predicates=(ENV_PROD,)), builders.cluster("c1"))
-    found = ask(where, "c1")
-    assert found.state is State.NOT_FOUND
-    assert found.tried == ("gave up after 1 tries",)
+    answer = ask(where, "c1")
+    assert answer.state is State.NOT_FOUND
+    assert answer.tried == ("gave up after 1 tries",)
 
 
 @pytest.mark.parametrize("answer", range(1, 51))
@@ -582,8 +582,8 @@ def test_numeric_edits_count_steps() -> None:
         PublishClusterScore(cluster="c", calculator="X", base=10, value=6),
         Allocate(cluster="c", resource="cpu", old="1", base=1000, step=100, count=-4),
     ]
-    assert [each.steps for each in edits] == [4, 4, 4, 4]
-    assert [each.with_steps(1).steps for each in edits] == [1, 1, 1, 1]
+    assert [edit.steps for edit in edits] == [4, 4, 4, 4]
+    assert [edit.with_steps(1).steps for edit in edits] == [1, 1, 1, 1]
 
 
 @pytest.mark.parametrize("odd", ["1e400", "plenty"])
@@ -602,5 +602,5 @@ def test_excessive_amount_counts_as_not_reported(odd: str) -> None:
             builders.placement("p1", spec=spec),
         ]
     )
-    found = counterfactual(world, ("ns1", "p1"), "odd", now=0)
-    assert found.edits[0].describe() == "let cluster odd report 9 of allocatable cpu"
+    answer = counterfactual(world, ("ns1", "p1"), "odd", now=0)
+    assert answer.edits[0].describe() == "let cluster odd report 9 of allocatable cpu"

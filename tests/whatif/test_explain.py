@@ -3,7 +3,6 @@ from datetime import UTC, datetime
 import pytest
 
 from fairway.api.cluster import Taint
-from fairway.api.meta import ObjectMeta
 from fairway.api.placement import (
     SCHEDULING_DISABLED_ANNOTATION,
     DecisionStrategy,
@@ -13,10 +12,7 @@ from fairway.api.placement import (
     SpreadConstraint,
     SpreadPolicy,
 )
-from fairway.fleet.instant import to_micros
-from fairway.placement import groups
-from fairway.plugins import clustersets
-from fairway.plugins.trust import MISSING_SCORE
+from fairway.hosts.instant import to_micros
 from fairway.testing import builders
 from fairway.whatif import advice
 from fairway.whatif.advice import Advice, advise, disabled_reason
@@ -24,6 +20,10 @@ from fairway.whatif.counterfactual import State
 from fairway.whatif.explain import Check, Explanation, Rejection, explain
 from fairway.whatif.names import UnknownNameError, find_cluster, find_placement, suggestion
 from fairway.whatif.world import World
+from fairway.workloads.placement import groups
+from fairway.workloads.placement.plugins import clustersets
+from fairway.workloads.placement.plugins.trust import MISSING_SCORE
+from kubewire.api.meta import ObjectMeta
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MICROS = to_micros(NOW)
@@ -60,17 +60,17 @@ def about(world: World, cluster: str | None = None) -> Explanation:
 
 
 def test_explanation_lists_selected_ranked_and_rejected_clusters() -> None:
-    found = about(fleet(by_cpu()))
-    assert [(each.host, each.rank, each.total) for each in found.chosen] == [
+    explanation = about(fleet(by_cpu()))
+    assert [(host.host, host.rank, host.total) for host in explanation.chosen] == [
         ("best", 1, 180),
         ("good", 2, 100),
     ]
-    (part,) = found.chosen[0].contributions
+    (part,) = explanation.chosen[0].contributions
     assert (part.plugin, part.score, part.weight, part.points) == ("AddOn/default/cpu", 90, 2, 180)
-    (passed,) = found.passed_over
+    (passed,) = explanation.passed_over
     assert (passed.host, passed.rank, passed.total) == ("fair", 3, 20)
     assert passed.reason == "passed every filter, but 2 hosts ranked higher, and 2 are wanted"
-    assert found.rejected == (
+    assert explanation.rejected == (
         Rejection(
             "ClusterSets", "is in none of the sets this namespace may use (default)", ("outsider", "stranger")
         ),
@@ -78,8 +78,13 @@ def test_explanation_lists_selected_ranked_and_rejected_clusters() -> None:
             "TaintToleration", "has taint gpu:NoSelect, which the placement does not tolerate", ("tainted",)
         ),
     )
-    assert (found.wanted, found.clusters, found.satisfied, found.advice) == (2, 6, True, ())
-    assert found.cluster is None
+    assert (explanation.wanted, explanation.clusters, explanation.satisfied, explanation.advice) == (
+        2,
+        6,
+        True,
+        (),
+    )
+    assert explanation.cluster is None
 
 
 def test_explanation_of_rejected_cluster() -> None:
@@ -118,9 +123,9 @@ def test_explanation_of_cluster_skipped_by_spread_policy() -> None:
     spec = PlacementSpec(spreadPolicy=SpreadPolicy(spreadConstraints=(constraint,)))
     regions = (("c1", "eu"), ("c2", "eu"), ("c3", "eu"), ("c4", "us"))
     clusters = [builders.cluster(name, labels={"region": region}) for name, region in regions]
-    found = about(World([*BOUND, *clusters, builders.placement("p1", spec=spec)]))
-    assert [each.host for each in found.chosen] == ["c1", "c2", "c4"]
-    assert [(each.host, each.reason) for each in found.passed_over] == [
+    explanation = about(World([*BOUND, *clusters, builders.placement("p1", spec=spec)]))
+    assert [host.host for host in explanation.chosen] == ["c1", "c2", "c4"]
+    assert [(host.host, host.reason) for host in explanation.passed_over] == [
         ("c3", "would leave label region=eu 2 ahead of the emptiest, and at most 1 is allowed")
     ]
 
@@ -144,15 +149,18 @@ def test_explanation_shows_expired_score_as_unknown_and_zero_as_known() -> None:
     clusters = (builders.cluster("old"), builders.cluster("zero"))
     scores = (old, builders.score("zero", {"cpu": 0}))
     placement = builders.placement("p1", spec=by_cpu())
-    found = about(World([*BOUND, *clusters, *scores, placement]))
-    assert {each.host: each.contributions[0].known for each in found.chosen} == {"old": False, "zero": True}
+    explanation = about(World([*BOUND, *clusters, *scores, placement]))
+    assert {host.host: host.contributions[0].known for host in explanation.chosen} == {
+        "old": False,
+        "zero": True,
+    }
 
 
 def test_disabled_placement_is_explained_as_if_enabled() -> None:
     placement = builders.placement(annotations={SCHEDULING_DISABLED_ANNOTATION: "true"})
-    found = about(World([*BOUND, builders.cluster("c1"), placement]))
-    assert found.disabled_reason == advice.DISABLED
-    assert [each.host for each in found.chosen] == ["c1"]
+    explanation = about(World([*BOUND, builders.cluster("c1"), placement]))
+    assert explanation.disabled_reason == advice.DISABLED
+    assert [host.host for host in explanation.chosen] == ["c1"]
     going = Placement(metadata=ObjectMeta(name="p1", namespace="ns1", deletionTimestamp=NOW))
     assert disabled_reason(going) == advice.DELETING
 
@@ -160,7 +168,7 @@ def test_disabled_placement_is_explained_as_if_enabled() -> None:
 def advised(*objects: object, spec: PlacementSpec | None = None, name: str = "p1") -> tuple[Advice, ...]:
     placement = builders.placement(name, spec=spec)
     world = World([*objects, placement])
-    return advise(placement, world.look(("ns1", name), now=MICROS))
+    return advise(placement, world.decide(("ns1", name), now=MICROS))
 
 
 def test_advice_for_every_unsatisfied_reason() -> None:
@@ -222,8 +230,8 @@ def test_advice_for_misconfigured_placements() -> None:
 
 def test_advice_for_invalid_decision_groups() -> None:
     strategy = DecisionStrategy(groupStrategy=GroupStrategy(clustersPerDecisionGroup="odd"))
-    (found,) = advised(*BOUND, builders.cluster("c1"), spec=PlacementSpec(decisionStrategy=strategy))
-    assert (found.kind, found.remedy) == (advice.MISCONFIGURED, f"correct {groups.FIELD}")
+    (entry,) = advised(*BOUND, builders.cluster("c1"), spec=PlacementSpec(decisionStrategy=strategy))
+    assert (entry.kind, entry.remedy) == (advice.MISCONFIGURED, f"correct {groups.FIELD}")
 
 
 def test_long_advice_is_truncated_at_a_word() -> None:
@@ -263,7 +271,7 @@ def test_advice_about_annotations_on_scores() -> None:
     def given(missing: str) -> list[tuple[str, str]]:
         made = builders.placement(spec=by_cpu(number=1), annotations={MISSING_SCORE: missing})
         world = World([*BOUND, builders.cluster("c1"), builders.cluster("c2"), old, made])
-        return [(each.message, each.remedy) for each in advise(made, world.look(KEY, now=MICROS))]
+        return [(advice.message, advice.remedy) for advice in advise(made, world.decide(KEY, now=MICROS))]
 
     assert given("worst") == [
         (
@@ -300,7 +308,7 @@ def test_counterfactual_of_cluster_excluded_for_missing_score() -> None:
         world = World([*BOUND, builders.cluster("c1"), builders.cluster("c2"), known, *scores, made])
         answer = about(world, "c2").cluster
         assert answer is not None
-        return tuple(each.describe() for each in answer.counterfactual.edits)
+        return tuple(edit.describe() for edit in answer.counterfactual.edits)
 
     old = builders.score("c2", {"cpu": 90}, valid_until=datetime(2026, 1, 1, tzinfo=UTC))
     assert asked("exclude") == ("publish score default/cpu for cluster c2, which has none, as 0",)

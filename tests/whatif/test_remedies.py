@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from fairway.api.placement import Placement, PlacementSpec
-from fairway.clusters import cells
 from fairway.engine.points import Context, Scores
 from fairway.engine.remedies import AddToList, MoveNumber, RaiseField, Remedy, SetCell, SetField, SetNumber
 from fairway.engine.status import OK, Status, misconfigured, unschedulable
-from fairway.fleet.bitmap import Rows
-from fairway.fleet.instant import to_micros
+from fairway.hosts.bitmap import Rows
+from fairway.hosts.clusters import cells
+from fairway.hosts.instant import to_micros
 from fairway.scheduling.guard import FaultReport
 from fairway.scheduling.methods import MOST_REMEDIES
 from fairway.testing import builders
@@ -56,8 +56,10 @@ def about(where: World, cluster: str) -> ClusterAnswer:
 
 
 def words(answer: ClusterAnswer) -> list[list[str]]:
-    found = answer.counterfactual
-    return [[each.describe() for each in edits] for edits in (found.edits, *found.alternatives)]
+    counterfactual = answer.counterfactual
+    return [
+        [edit.describe() for edit in edits] for edits in (counterfactual.edits, *counterfactual.alternatives)
+    ]
 
 
 def rejecting(**methods: Any) -> type[Any]:
@@ -71,16 +73,16 @@ def rejecting(**methods: Any) -> type[Any]:
 
 
 def test_rejections_of_a_plugin_are_grouped_by_its_reasons() -> None:
-    found = explain(world(Tier), KEY, now=MICROS)
-    assert found.rejected == (
+    explanation = explain(world(Tier), KEY, now=MICROS)
+    assert explanation.rejected == (
         Rejection("Tier", "is of tier None, and the placement wants tier gold", ("d",)),
         Rejection("Tier", "is of tier tin, and the placement wants tier gold", ("c",)),
     )
 
 
 def test_contribution_of_a_plugin_has_its_remark() -> None:
-    found = explain(world(Cheapest), KEY, now=MICROS)
-    notes = {each.host: each.contributions[-1] for each in found.chosen}
+    explanation = explain(world(Cheapest), KEY, now=MICROS)
+    notes = {host.host: host.contributions[-1] for host in explanation.chosen}
     assert [(name, part.plugin, part.score, part.note) for name, part in sorted(notes.items())] == [
         ("a", "Cheapest", 90, ""),
         ("b", "Cheapest", 70, ""),
@@ -125,16 +127,18 @@ def test_score_without_a_number_gets_the_best_of_the_others() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bound", "found"), [(None, "from 30 to 9"), (5, "from 30 to 9"), (10, None)], ids=["none", "far", "near"]
+    ("bound", "expected"),
+    [(None, "from 30 to 9"), (5, "from 30 to 9"), (10, None)],
+    ids=["none", "far", "near"],
 )
-def test_number_is_tried_up_to_the_bound_of_the_remedy(bound: int | None, found: str | None) -> None:
+def test_number_is_tried_up_to_the_bound_of_the_remedy(bound: int | None, expected: str | None) -> None:
     def propose(_self: object, _context: Context, _row: int, _weight: int, /) -> list[Remedy]:
         return [MoveNumber(Cheapest.column, up=False, bound=bound)]
 
     kind = type("Bounded", (Cheapest,), {"score_remedies": propose})
     answers = words(about(world(kind, placement=builders.placement("p1", spec=WANTS_ONE)), "b"))
-    label = [f"change the label {PRICE} of cluster b {found}"]
-    assert (label in answers) == (found is not None)
+    label = [f"change the label {PRICE} of cluster b {expected}"]
+    assert (label in answers) == (expected is not None)
 
 
 def test_published_score_is_tried_up_to_the_bound_of_the_remedy() -> None:
@@ -160,15 +164,15 @@ def test_plugin_without_remedies_is_noted_with_what_it_reads(kind: type[Any]) ->
     placement = builders.placement("p1", spec=WANTS_ONE)
     column = f"label {PRICE if kind is Cheapest else TIER}"
     kinds = (Cheapest,) if kind is Cheapest else (Cheapest, kind)
-    found = about(world(*kinds, placement=placement), "d").counterfactual
-    assert DEPENDS_ON.format(plugin=kind.name, columns=column) in found.notes
-    assert (found.state is State.FOUND) == (kind is Cheapest)  # by more clusters
+    answer = about(world(*kinds, placement=placement), "d").counterfactual
+    assert DEPENDS_ON.format(plugin=kind.name, columns=column) in answer.notes
+    assert (answer.state is State.FOUND) == (kind is Cheapest)  # by more clusters
 
 
 def test_plugin_without_remedies_and_reads_is_noted() -> None:
-    found = about(world(rejecting()), "d").counterfactual
-    assert (found.state, found.obstacle, found.tried) == (State.NOT_FOUND, "is d", ())
-    assert found.notes == (NO_REMEDY.format(plugin="Foreign"),)
+    answer = about(world(rejecting()), "d").counterfactual
+    assert (answer.state, answer.obstacle, answer.tried) == (State.NOT_FOUND, "is d", ())
+    assert answer.notes == (NO_REMEDY.format(plugin="Foreign"),)
 
 
 def test_rejection_without_a_name_is_attributed_to_its_plugin() -> None:
@@ -202,18 +206,18 @@ def test_choice_without_remedies_proposes_more_hosts() -> None:
     ids=lambda value: type(value).__name__ if not isinstance(value, str) else "",
 )
 def test_remedy_that_no_object_can_have_is_noted(remedy: Remedy, why: str) -> None:
-    found = about(world(rejecting(filter_remedies=lambda *_args: (remedy,))), "d").counterfactual
-    assert found.state is State.NOT_FOUND
-    (note,) = found.notes
+    answer = about(world(rejecting(filter_remedies=lambda *_args: (remedy,))), "d").counterfactual
+    assert answer.state is State.NOT_FOUND
+    (note,) = answer.notes
     assert f"cannot be tried: {why}" in note
 
 
 def test_remedy_that_does_not_help_is_tried_and_not_proposed() -> None:
     useless = (SetCell(cells.label("a"), "b"), SetNumber((cells.CALCULATOR, "x"), 3))
-    found = about(world(rejecting(filter_remedies=lambda *_args: useless)), "d").counterfactual
-    assert found.state is State.NOT_FOUND
-    assert "give cluster d the label a=b" in found.tried
-    assert "publish a ManagedClusterScore x for cluster d, which has none, as 3" in found.tried
+    answer = about(world(rejecting(filter_remedies=lambda *_args: useless)), "d").counterfactual
+    assert answer.state is State.NOT_FOUND
+    assert "give cluster d the label a=b" in answer.tried
+    assert "publish a ManagedClusterScore x for cluster d, which has none, as 3" in answer.tried
 
 
 def _raises(_self: object, _context: Context, _row: int, /) -> Iterator[Remedy]:
@@ -223,17 +227,17 @@ def _raises(_self: object, _context: Context, _row: int, /) -> Iterator[Remedy]:
 
 def test_fault_in_remedies_is_charged_and_ends_neither_search_nor_explanation() -> None:
     reports: list[FaultReport] = []
-    found = about(world(rejecting(filter_remedies=_raises), reports=reports), "d").counterfactual
-    assert found.notes == ("plugin Foreign at Filter raised RuntimeError: out of ideas",)
-    assert [str(each.fault) for each in reports] == list(found.notes)
+    answer = about(world(rejecting(filter_remedies=_raises), reports=reports), "d").counterfactual
+    assert answer.notes == ("plugin Foreign at Filter raised RuntimeError: out of ideas",)
+    assert [str(report.fault) for report in reports] == list(answer.notes)
 
 
 @pytest.mark.parametrize("result", [7, "text", [SetField(["spec"], 1)], [object()]])  # type: ignore[arg-type]
 def test_remedies_that_are_nonsense_are_charged(result: object) -> None:
     reports: list[FaultReport] = []
     kind = rejecting(filter_remedies=lambda *_args: result)
-    found = about(world(kind, reports=reports), "d").counterfactual
-    assert found.state is State.NOT_FOUND
+    answer = about(world(kind, reports=reports), "d").counterfactual
+    assert answer.state is State.NOT_FOUND
     assert len(reports) == 1
     assert "remedies" in reports[0].fault.reason
 
@@ -276,8 +280,8 @@ def test_plugin_with_changing_results_gives_no_remedy() -> None:
         calls += 1
         return OK if calls % 2 == 0 else unschedulable("not now", plugin="Foreign")
 
-    found = counterfactual(world(rejecting(filter=filter_d)), KEY, "d", now=MICROS)
-    assert (found.state, found.obstacle, found.edits) == (State.NOT_FOUND, UNSTABLE, ())
+    answer = counterfactual(world(rejecting(filter=filter_d)), KEY, "d", now=MICROS)
+    assert (answer.state, answer.obstacle, answer.edits) == (State.NOT_FOUND, UNSTABLE, ())
 
 
 def test_misconfigured_placement_is_advised_to_correct_the_field_that_the_plugin_names() -> None:
@@ -294,9 +298,9 @@ def test_fault_of_a_filter_is_explained_with_the_plugin_to_correct() -> None:
     def fail(_self: object, _context: Context, _row: int, /) -> Status:
         raise RuntimeError("no data")
 
-    found = explain(world(rejecting(filter=fail)), KEY, now=MICROS, cluster="d")
-    assert found.cluster is not None
-    assert found.cluster.counterfactual.state is State.BLOCKED
-    (advice,) = found.advice
+    explanation = explain(world(rejecting(filter=fail)), KEY, now=MICROS, cluster="d")
+    assert explanation.cluster is not None
+    assert explanation.cluster.counterfactual.state is State.BLOCKED
+    (advice,) = explanation.advice
     assert advice.message == "plugin Foreign at Filter raised RuntimeError: no data"
     assert advice.remedy == MEND_PLUGIN.format(plugin="Foreign")

@@ -1,15 +1,12 @@
-"""Typed Kubernetes objects, and what follows from their types.
+"""Typed objects of OCM, Fairway, Kubernetes and virtual machines, and what follows from their types.
 
 - One frozen msgspec Struct per kind (``cluster``, ``clusterset``, ``placement``, ``decision``, ``score``, ``addon``,
-  ``work``, ``hosted_request``, …), with the field names of the wire. ``kinds`` decodes and encodes objects by
-  apiVersion and kind.
-- ``shape`` reads the annotations of the Structs; ``schema`` and ``crd`` generate CRDs from it, ``validation`` checks
-  files, ``defaults`` applies the API server's defaults.
-- ``salvage`` decodes an object with an unreadable field; ``fallbacks`` lists the values that replace such fields.
-- ``quantity``, ``selector``, ``naming``, ``jsonpath`` and ``csr`` implement Kubernetes' quantities, label selectors,
-  rules for names, field paths and certificate requests.
+  ``work``, ``hosted_request``, ``pod``, …), with the field names of the wire. ``kinds`` decodes objects by apiVersion
+  and kind, ``resources`` has the path of each kind.
+- ``crd`` lists the kinds whose CRDs Fairway writes, ``validation`` checks files, ``fallbacks`` has the values that
+  replace unreadable fields.
 
-Everything here is pure: no I/O, and no import of another package of Fairway.
+Everything here is pure: no I/O. The basics, such as metadata, quantities and selectors, are in ``kubewire.api``.
 """
 
 from fairway.api.addon import (
@@ -43,15 +40,13 @@ from fairway.api.clusterset import (
     ManagedClusterSetStatus,
     ManagedNamespace,
 )
-from fairway.api.crd import GROUP, RESOURCES, Resource, crd, crds
+from fairway.api.crd import GROUP, RESOURCES, crds
 from fairway.api.decision import ClusterDecision, PlacementDecision, PlacementDecisionStatus
-from fairway.api.defaults import apply_defaults
-from fairway.api.event import CoreEvent, Event, EventSeries, EventSource, ObjectReference
+from fairway.api.fallbacks import FALLBACKS
 from fairway.api.hosted_request import HostedClusterRequest
 from fairway.api.hosting_policy import HostingPolicy
-from fairway.api.kinds import KINDS, DecodeError, KubeObject, decode, encode, identity_of, type_of
-from fairway.api.lease import Lease, LeaseSpec, MicroTime, format_micro_time
-from fairway.api.meta import Condition, ObjectMeta, OwnerReference, find_condition, format_time, set_condition
+from fairway.api.kinds import KINDS, DecodeError, KubeObject, decode, identity_of, type_of
+from fairway.api.machine_migration import MachineMigration
 from fairway.api.placement import (
     AddOnScore,
     ClusterCelSelector,
@@ -73,7 +68,6 @@ from fairway.api.placement import (
     SpreadPolicy,
     Toleration,
 )
-from fairway.api.quantity import Quantity, QuantityError, quantity_float
 from fairway.api.score import (
     AddOnPlacementScore,
     AddOnPlacementScoreItem,
@@ -82,17 +76,6 @@ from fairway.api.score import (
     ManagedClusterScoreCondition,
     ManagedClusterScoreStatus,
     managed_cluster_score_name,
-)
-from fairway.api.selector import (
-    SELECT_EVERYTHING,
-    SELECT_NOTHING,
-    LabelSelector,
-    LabelSelectorRequirement,
-    Requirement,
-    Selector,
-    SelectorError,
-    compile_requirements,
-    compile_selector,
 )
 from fairway.api.validation import Problem, check
 from fairway.api.work import (
@@ -104,6 +87,32 @@ from fairway.api.work import (
     ManifestWork,
     ManifestWorkSpec,
     ManifestWorkStatus,
+)
+from kubewire.api.custom_resource import crd
+from kubewire.api.defaults import apply_defaults
+from kubewire.api.encoding import encode
+from kubewire.api.event import CoreEvent, Event, EventSeries, EventSource, ObjectReference
+from kubewire.api.fallback import register_fallbacks
+from kubewire.api.lease import Lease, LeaseSpec, MicroTime, format_micro_time
+from kubewire.api.meta import (
+    Condition,
+    ObjectMeta,
+    OwnerReference,
+    find_condition,
+    format_time,
+    set_condition,
+)
+from kubewire.api.quantity import Quantity, QuantityError, quantity_float
+from kubewire.api.selector import (
+    SELECT_EVERYTHING,
+    SELECT_NOTHING,
+    LabelSelector,
+    LabelSelectorRequirement,
+    Requirement,
+    Selector,
+    SelectorError,
+    compile_requirements,
+    compile_selector,
 )
 
 __all__ = [
@@ -150,6 +159,7 @@ __all__ = [
     "LabelSelectorRequirement",
     "Lease",
     "LeaseSpec",
+    "MachineMigration",
     "ManagedCluster",
     "ManagedClusterAddOn",
     "ManagedClusterAddOnSpec",
@@ -189,7 +199,6 @@ __all__ = [
     "QuantityError",
     "RegistrationConfig",
     "Requirement",
-    "Resource",
     "ScoreCoordinate",
     "Selector",
     "SelectorError",
@@ -215,3 +224,6 @@ __all__ = [
     "set_condition",
     "type_of",
 ]
+
+# Importing a module of this package runs this first, so that no object is decoded without its fallbacks.
+register_fallbacks(FALLBACKS)

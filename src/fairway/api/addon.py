@@ -4,8 +4,8 @@ from typing import Annotated, Final
 
 from msgspec import Struct, field
 
-from fairway.api.annotation import NAMESPACE, Field, Int32, Int64
-from fairway.api.meta import Conditions, ObjectMeta
+from kubewire.api.annotation import NAMESPACE, Field, Int32, Int64
+from kubewire.api.meta import Conditions, ObjectMeta
 
 ADD_ON_GROUP: Final = "addon.open-cluster-management.io"
 
@@ -162,7 +162,7 @@ class InstallStrategy(Struct, frozen=True, kw_only=True, gc=False, omit_defaults
     placements: Annotated[
         tuple[PlacementStrategy, ...],
         Field(
-            "Placements of the type Placements. If several select a cluster, the first one applies.",
+            "Placements of the type Placements. If several select a cluster, the last one applies.",
             list_type="map",
             map_keys=("namespace", "name"),
         ),

@@ -5,8 +5,8 @@ from typing import Annotated, Final
 from msgspec import Struct, field
 
 from fairway.api.addon import ADD_ON_GROUP, INSTALL_NAMESPACE
-from fairway.api.annotation import Field, Int64, QuantityText
-from fairway.api.meta import ObjectMeta
+from kubewire.api.annotation import Field, Int64, QuantityText
+from kubewire.api.meta import ObjectMeta
 
 VARIABLE_NAME: Final = r"^[a-zA-Z_][_a-zA-Z0-9]*$"
 _CONTAINER: Final = r"^(deployments|daemonsets|statefulsets|replicasets|jobs|cronjobs|pods|\*):.+:.+$"
@@ -81,9 +81,15 @@ class AddOnDeploymentConfigSpec(Struct, frozen=True, kw_only=True, gc=False, omi
     ] = ()
     nodePlacement: Annotated[NodePlacement, Field("Nodes on which the agent runs.")] = NodePlacement()
     registries: Annotated[tuple[ImageMirror, ...], Field("Registries that replace those of the images.")] = ()
-    proxyConfig: Annotated[ProxyConfig, Field("Proxy through which the agent connects to the hub.")] = (
-        ProxyConfig()
-    )
+    proxyConfig: Annotated[
+        ProxyConfig | None, Field("Proxy through which the agent connects to the hub.")
+    ] = None
+    """Clients in Go always write one, and the hash of the specification must include an empty one."""
+
+    @property
+    def proxy(self) -> ProxyConfig:
+        return self.proxyConfig or ProxyConfig()
+
     agentInstallNamespace: Annotated[
         str | None,
         Field(

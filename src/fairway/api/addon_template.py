@@ -5,9 +5,9 @@ from typing import Annotated, Final
 from msgspec import Struct, field
 
 from fairway.api.addon import ADD_ON_GROUP, RegistrationSubject, SignerName
-from fairway.api.annotation import Field
-from fairway.api.meta import ObjectMeta
 from fairway.api.work import ManifestWorkSpec
+from kubewire.api.annotation import Field
+from kubewire.api.meta import ObjectMeta
 
 KUBE_CLIENT: Final = "KubeClient"
 CUSTOM_SIGNER: Final = "CustomSigner"

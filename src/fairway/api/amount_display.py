@@ -6,7 +6,7 @@ For tables and messages only. Machine-readable output keeps the quantity.
 from typing import Final
 
 from fairway.api.cluster import canonical
-from fairway.api.quantity import QuantityError, quantity_float
+from kubewire.api.quantity import QuantityError, quantity_float
 
 CPU: Final = "cpu"
 IN_BYTES: Final = ("memory", "ephemeral-storage", "storage")

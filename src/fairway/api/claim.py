@@ -4,8 +4,8 @@ from typing import Annotated
 
 from msgspec import Struct, field
 
-from fairway.api.annotation import Field
-from fairway.api.meta import ObjectMeta
+from kubewire.api.annotation import Field
+from kubewire.api.meta import ObjectMeta
 
 
 class ClusterClaimSpec(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -15,10 +15,7 @@ class ClusterClaimSpec(Struct, frozen=True, kw_only=True, gc=False, omit_default
 
 
 class ClusterClaim(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """Served by managed clusters. Its name is the claim's; the hub sees it in the ManagedCluster's status,
-
-    as ``fairway.api.cluster.ClusterClaim``.
-    """
+    """A fact about a managed cluster, which serves it. The hub has it in the status of the ManagedCluster."""
 
     apiVersion: str = "cluster.open-cluster-management.io/v1alpha1"
     kind: str = "ClusterClaim"

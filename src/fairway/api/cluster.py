@@ -8,9 +8,9 @@ from typing import Annotated, Any, Final
 
 from msgspec import Struct, field
 
-from fairway.api.annotation import LABEL_KEY, NAMESPACE, Field, Int32, QuantityText, Time
-from fairway.api.meta import Condition, Conditions, ObjectMeta, format_time
-from fairway.api.quantity import Quantity, QuantityError
+from kubewire.api.annotation import LABEL_KEY, NAMESPACE, Field, Int32, QuantityText, Time
+from kubewire.api.meta import Condition, Conditions, ObjectMeta, format_time
+from kubewire.api.quantity import Quantity, QuantityError
 
 NO_SELECT: Final = "NoSelect"
 PREFER_NO_SELECT: Final = "PreferNoSelect"
@@ -19,6 +19,7 @@ EFFECTS: Final = (NO_SELECT, PREFER_NO_SELECT, NO_SELECT_IF_NEW)
 
 CONDITION_ACCEPTED: Final = "HubAcceptedManagedCluster"
 CONDITION_AVAILABLE: Final = "ManagedClusterConditionAvailable"
+CONDITION_JOINED: Final = "ManagedClusterJoined"
 TAINT_UNREACHABLE: Final = "cluster.open-cluster-management.io/unreachable"
 TAINT_UNAVAILABLE: Final = "cluster.open-cluster-management.io/unavailable"
 WEBHOOK_SETS_TIME_ADDED: Final = "It is not allowed to set TimeAdded"
@@ -119,14 +120,14 @@ def cluster_as_json(
     (``status.conditions`` as null, a taint's ``timeAdded`` as null), and there is no apiVersion or kind.
     With ``fields``, such as ``("metadata", "labels")``, only those are included.
     """
-    found: dict[str, dict[str, Any]] = {"metadata": {}, "spec": {}, "status": {}}
+    sections: dict[str, dict[str, Any]] = {"metadata": {}, "spec": {}, "status": {}}
     for section, name in _AS_JSON if fields is None else fields:
         read = _AS_JSON.get((section, name))
         if read is not None:
             value = read(cluster)
             if value is not MISSING:
-                found[section][name] = value
-    return found
+                sections[section][name] = value
+    return sections
 
 
 MISSING: Final = object()
@@ -138,54 +139,54 @@ def _or_missing(value: Any) -> Any:
 
 
 _AS_JSON: Final[dict[tuple[str, str], Callable[[ManagedCluster], Any]]] = {
-    ("metadata", "name"): lambda each: _or_missing(each.metadata.name),
-    ("metadata", "generateName"): lambda each: _or_missing(each.metadata.generateName),
-    ("metadata", "namespace"): lambda each: _or_missing(each.metadata.namespace),
-    ("metadata", "uid"): lambda each: _or_missing(each.metadata.uid),
-    ("metadata", "resourceVersion"): lambda each: _or_missing(each.metadata.resourceVersion),
-    ("metadata", "generation"): lambda each: _or_missing(each.metadata.generation),
-    ("metadata", "creationTimestamp"): lambda each: _or_missing(_time(each.metadata.creationTimestamp)),
-    ("metadata", "deletionTimestamp"): lambda each: (
-        MISSING if each.metadata.deletionTimestamp is None else _time(each.metadata.deletionTimestamp)
+    ("metadata", "name"): lambda cluster: _or_missing(cluster.metadata.name),
+    ("metadata", "generateName"): lambda cluster: _or_missing(cluster.metadata.generateName),
+    ("metadata", "namespace"): lambda cluster: _or_missing(cluster.metadata.namespace),
+    ("metadata", "uid"): lambda cluster: _or_missing(cluster.metadata.uid),
+    ("metadata", "resourceVersion"): lambda cluster: _or_missing(cluster.metadata.resourceVersion),
+    ("metadata", "generation"): lambda cluster: _or_missing(cluster.metadata.generation),
+    ("metadata", "creationTimestamp"): lambda cluster: _or_missing(_time(cluster.metadata.creationTimestamp)),
+    ("metadata", "deletionTimestamp"): lambda cluster: (
+        MISSING if cluster.metadata.deletionTimestamp is None else _time(cluster.metadata.deletionTimestamp)
     ),
-    ("metadata", "deletionGracePeriodSeconds"): lambda each: (
+    ("metadata", "deletionGracePeriodSeconds"): lambda cluster: (
         MISSING
-        if each.metadata.deletionGracePeriodSeconds is None
-        else each.metadata.deletionGracePeriodSeconds
+        if cluster.metadata.deletionGracePeriodSeconds is None
+        else cluster.metadata.deletionGracePeriodSeconds
     ),
-    ("metadata", "labels"): lambda each: _or_missing(each.metadata.labels),
-    ("metadata", "annotations"): lambda each: _or_missing(each.metadata.annotations),
-    ("metadata", "finalizers"): lambda each: _or_missing(list(each.metadata.finalizers)),
-    ("metadata", "ownerReferences"): lambda each: _or_missing(_owners_as_json(each.metadata)),
-    ("spec", "hubAcceptsClient"): lambda each: each.spec.hubAcceptsClient,
-    ("spec", "managedClusterClientConfigs"): lambda each: _or_missing(
+    ("metadata", "labels"): lambda cluster: _or_missing(cluster.metadata.labels),
+    ("metadata", "annotations"): lambda cluster: _or_missing(cluster.metadata.annotations),
+    ("metadata", "finalizers"): lambda cluster: _or_missing(list(cluster.metadata.finalizers)),
+    ("metadata", "ownerReferences"): lambda cluster: _or_missing(_owners_as_json(cluster.metadata)),
+    ("spec", "hubAcceptsClient"): lambda cluster: cluster.spec.hubAcceptsClient,
+    ("spec", "managedClusterClientConfigs"): lambda cluster: _or_missing(
         [
             {"url": config.url} | _filled(caBundle=b64encode(config.caBundle).decode())
-            for config in each.spec.managedClusterClientConfigs
+            for config in cluster.spec.managedClusterClientConfigs
         ]
     ),
-    ("spec", "leaseDurationSeconds"): lambda each: _or_missing(each.spec.leaseDurationSeconds),
-    ("spec", "taints"): lambda each: _or_missing(
+    ("spec", "leaseDurationSeconds"): lambda cluster: _or_missing(cluster.spec.leaseDurationSeconds),
+    ("spec", "taints"): lambda cluster: _or_missing(
         [
             {"key": taint.key, "effect": taint.effect, "timeAdded": _time(taint.timeAdded)}
             | _filled(value=taint.value)
-            for taint in each.spec.taints
+            for taint in cluster.spec.taints
         ]
     ),
-    ("status", "conditions"): lambda each: (
-        None if each.status.conditions is None else _conditions_as_json(each.status.conditions)
+    ("status", "conditions"): lambda cluster: (
+        None if cluster.status.conditions is None else _conditions_as_json(cluster.status.conditions)
     ),
-    ("status", "version"): lambda each: _filled(kubernetes=each.status.version.kubernetes),
-    ("status", "capacity"): lambda each: _or_missing(_amounts_as_json(each.status.capacity)),
-    ("status", "allocatable"): lambda each: _or_missing(_amounts_as_json(each.status.allocatable)),
-    ("status", "clusterClaims"): lambda each: _or_missing(
-        [_filled(name=claim.name, value=claim.value) for claim in each.status.clusterClaims]
+    ("status", "version"): lambda cluster: _filled(kubernetes=cluster.status.version.kubernetes),
+    ("status", "capacity"): lambda cluster: _or_missing(_amounts_as_json(cluster.status.capacity)),
+    ("status", "allocatable"): lambda cluster: _or_missing(_amounts_as_json(cluster.status.allocatable)),
+    ("status", "clusterClaims"): lambda cluster: _or_missing(
+        [_filled(name=claim.name, value=claim.value) for claim in cluster.status.clusterClaims]
     ),
-    ("status", "managedNamespaces"): lambda each: _or_missing(
+    ("status", "managedNamespaces"): lambda cluster: _or_missing(
         [
             {"name": space.name, "clusterSet": space.clusterSet}
             | _filled(conditions=_conditions_as_json(space.conditions))
-            for space in each.status.managedNamespaces
+            for space in cluster.status.managedNamespaces
         ]
     ),
 }
@@ -197,23 +198,23 @@ def _amounts_as_json(amounts: Mapping[str, str | int | float]) -> dict[str, str]
 
 def _owners_as_json(meta: ObjectMeta) -> list[dict[str, Any]]:
     return [
-        {"apiVersion": each.apiVersion, "kind": each.kind, "name": each.name, "uid": each.uid}
-        | _present(controller=each.controller, blockOwnerDeletion=each.blockOwnerDeletion)
-        for each in meta.ownerReferences
+        {"apiVersion": owner.apiVersion, "kind": owner.kind, "name": owner.name, "uid": owner.uid}
+        | _present(controller=owner.controller, blockOwnerDeletion=owner.blockOwnerDeletion)
+        for owner in meta.ownerReferences
     ]
 
 
 def _conditions_as_json(conditions: tuple[Condition, ...]) -> list[dict[str, Any]]:
     return [
         {
-            "type": each.type,
-            "status": each.status,
-            "lastTransitionTime": _time(each.lastTransitionTime),
-            "reason": each.reason,
-            "message": each.message,
+            "type": condition.type,
+            "status": condition.status,
+            "lastTransitionTime": _time(condition.lastTransitionTime),
+            "reason": condition.reason,
+            "message": condition.message,
         }
-        | _filled(observedGeneration=each.observedGeneration)
-        for each in conditions
+        | _filled(observedGeneration=condition.observedGeneration)
+        for condition in conditions
     ]
 
 

@@ -4,9 +4,9 @@ from typing import Annotated, Final
 
 from msgspec import Struct, field
 
-from fairway.api.annotation import NAMESPACE, Field
-from fairway.api.meta import Condition, ObjectMeta
-from fairway.api.selector import LabelSelector
+from kubewire.api.annotation import NAMESPACE, Field
+from kubewire.api.meta import Condition, ObjectMeta
+from kubewire.api.selector import LabelSelector
 
 EXCLUSIVE_LABEL: Final = "ExclusiveClusterSetLabel"
 LABEL_SELECTOR: Final = "LabelSelector"

@@ -1,9 +1,6 @@
 """The CustomResourceDefinitions of every kind, generated from the Structs."""
 
-from dataclasses import dataclass
 from typing import Any, Final
-
-from msgspec import Struct
 
 from fairway.api.addon import ADD_ON_GROUP, ClusterManagementAddOn, ManagedClusterAddOn
 from fairway.api.addon_config import AddOnDeploymentConfig
@@ -14,56 +11,15 @@ from fairway.api.clusterset import ManagedClusterSet, ManagedClusterSetBinding
 from fairway.api.decision import PlacementDecision
 from fairway.api.hosted_request import HostedClusterRequest
 from fairway.api.hosting_policy import HOSTING_GROUP, HostingPolicy
+from fairway.api.machine_migration import MachineMigration
 from fairway.api.placement import Placement
 from fairway.api.placement_v1alpha1 import PlacementV1Alpha1
-from fairway.api.schema import object_schema
 from fairway.api.score import AddOnPlacementScore, ManagedClusterScore
 from fairway.api.virtual_machine import NEON_GROUP, VirtualMachine, VirtualMachineMigration
 from fairway.api.work import WORK_GROUP, AppliedManifestWork, ManifestWork
+from kubewire.api.custom_resource import Column, CustomResource, Version, crd
 
 GROUP: Final = "cluster.open-cluster-management.io"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
-    """One column of ``kubectl get``."""
-
-    name: str
-    type: str
-    path: str
-    priority: int = 0
-    """Columns above 0 are shown with ``-o wide`` only."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Version:
-    name: str
-    struct: type[Struct]
-    storage: bool = True
-    deprecation: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resource:
-    """Properties of a kind besides its fields."""
-
-    kind: str
-    plural: str
-    namespaced: bool
-    versions: tuple[Version, ...]
-    group: str = GROUP
-    short_names: tuple[str, ...] = ()
-    columns: tuple[Column, ...] = ()
-    is_partial: bool = False
-    """Whether the Struct has only some fields of the kind, so that the others are stored unchecked."""
-
-    @property
-    def singular(self) -> str:
-        return self.kind.lower()
-
-    @property
-    def name(self) -> str:
-        return f"{self.plural}.{self.group}"
 
 
 _AGE: Final = Column(name="Age", type="date", path=".metadata.creationTimestamp")
@@ -75,8 +31,9 @@ def _condition(name: str, condition: str, attribute: str = "status", *, priority
 
 
 RESOURCES: Final = (
-    Resource(
+    CustomResource(
         kind="ManagedCluster",
+        group=GROUP,
         plural="managedclusters",
         namespaced=False,
         short_names=("mcl", "mcls"),
@@ -91,23 +48,26 @@ RESOURCES: Final = (
             _AGE,
         ),
     ),
-    Resource(
+    CustomResource(
         kind="ManagedClusterSet",
+        group=GROUP,
         plural="managedclustersets",
         namespaced=False,
         short_names=("mclset", "mclsets"),
         versions=(Version(name="v1beta2", struct=ManagedClusterSet),),
         columns=(_condition("Empty", "ClusterSetEmpty"), _AGE),
     ),
-    Resource(
+    CustomResource(
         kind="ManagedClusterSetBinding",
+        group=GROUP,
         plural="managedclustersetbindings",
         namespaced=True,
         short_names=("mclsetbinding", "mclsetbindings"),
         versions=(Version(name="v1beta2", struct=ManagedClusterSetBinding),),
     ),
-    Resource(
+    CustomResource(
         kind="Placement",
+        group=GROUP,
         plural="placements",
         namespaced=True,
         versions=(
@@ -125,46 +85,50 @@ RESOURCES: Final = (
             Column(name="SelectedClusters", type="integer", path=".status.numberOfSelectedClusters"),
         ),
     ),
-    Resource(
+    CustomResource(
         kind="PlacementDecision",
+        group=GROUP,
         plural="placementdecisions",
         namespaced=True,
         versions=(Version(name="v1beta1", struct=PlacementDecision),),
     ),
-    Resource(
+    CustomResource(
         kind="AddOnPlacementScore",
+        group=GROUP,
         plural="addonplacementscores",
         namespaced=True,
         versions=(Version(name="v1alpha1", struct=AddOnPlacementScore),),
     ),
-    Resource(
+    CustomResource(
         kind="ManagedClusterScore",
+        group=GROUP,
         plural="managedclusterscores",
         namespaced=True,
         versions=(Version(name="v1alpha1", struct=ManagedClusterScore),),
         columns=(Column(name="Score", type="integer", path=".status.score"), _AGE),
     ),
-    Resource(
+    CustomResource(
         kind="ManifestWork",
         plural="manifestworks",
         group=WORK_GROUP,
         namespaced=True,
         versions=(Version(name="v1", struct=ManifestWork),),
     ),
-    Resource(
+    CustomResource(
         kind="AppliedManifestWork",
         plural="appliedmanifestworks",
         group=WORK_GROUP,
         namespaced=False,
         versions=(Version(name="v1", struct=AppliedManifestWork),),
     ),
-    Resource(
+    CustomResource(
         kind="ClusterClaim",
+        group=GROUP,
         plural="clusterclaims",
         namespaced=False,
         versions=(Version(name="v1alpha1", struct=ClusterClaim),),
     ),
-    Resource(
+    CustomResource(
         kind="ClusterManagementAddOn",
         plural="clustermanagementaddons",
         group=ADD_ON_GROUP,
@@ -176,7 +140,7 @@ RESOURCES: Final = (
             Column(name="CRD NAME", type="string", path=".spec.addOnConfiguration.crdName"),
         ),
     ),
-    Resource(
+    CustomResource(
         kind="ManagedClusterAddOn",
         plural="managedclusteraddons",
         group=ADD_ON_GROUP,
@@ -189,14 +153,14 @@ RESOURCES: Final = (
             _condition("Progressing", "Progressing"),
         ),
     ),
-    Resource(
+    CustomResource(
         kind="AddOnDeploymentConfig",
         plural="addondeploymentconfigs",
         group=ADD_ON_GROUP,
         namespaced=True,
         versions=(Version(name="v1alpha1", struct=AddOnDeploymentConfig),),
     ),
-    Resource(
+    CustomResource(
         kind="AddOnTemplate",
         plural="addontemplates",
         group=ADD_ON_GROUP,
@@ -204,7 +168,7 @@ RESOURCES: Final = (
         versions=(Version(name="v1alpha1", struct=AddOnTemplate),),
         columns=(Column(name="ADDON NAME", type="string", path=".spec.addonName"),),
     ),
-    Resource(
+    CustomResource(
         kind="HostedClusterRequest",
         plural="hostedclusterrequests",
         group=HOSTING_GROUP,
@@ -214,13 +178,14 @@ RESOURCES: Final = (
         columns=(
             Column(name="Phase", type="string", path=".status.phase"),
             Column(name="Host", type="string", path=".status.hostingCluster.name"),
+            _condition("Host Available", "HostAvailable", "status"),
             Column(name="Size", type="string", path=".spec.size"),
             _condition("Reason", "Scheduled", "reason"),
             _condition("Message", "Scheduled", "message", priority=1),
             _AGE,
         ),
     ),
-    Resource(
+    CustomResource(
         kind="HostingPolicy",
         plural="hostingpolicies",
         group=HOSTING_GROUP,
@@ -237,10 +202,25 @@ RESOURCES: Final = (
             _AGE,
         ),
     ),
+    CustomResource(
+        kind="MachineMigration",
+        plural="machinemigrations",
+        group=HOSTING_GROUP,
+        namespaced=True,
+        versions=(Version(name="v1alpha1", struct=MachineMigration),),
+        columns=(
+            Column(name="Machine", type="string", path=".spec.machine.name"),
+            Column(name="From", type="string", path=".spec.source.node"),
+            Column(name="To", type="string", path=".spec.target.node"),
+            Column(name="Phase", type="string", path=".spec.phase"),
+            Column(name="Message", type="string", path=".spec.message", priority=1),
+            _AGE,
+        ),
+    ),
 )
 
 MACHINE_RESOURCES: Final = (
-    Resource(
+    CustomResource(
         kind="VirtualMachine",
         plural="virtualmachines",
         group=NEON_GROUP,
@@ -257,7 +237,7 @@ MACHINE_RESOURCES: Final = (
             Column(name="Node", type="string", path=".status.node", priority=1),
         ),
     ),
-    Resource(
+    CustomResource(
         kind="VirtualMachineMigration",
         plural="virtualmachinemigrations",
         group=NEON_GROUP,
@@ -284,58 +264,3 @@ def crds() -> tuple[dict[str, Any], ...]:
 def machine_crds() -> tuple[dict[str, Any], ...]:
     """Return definitions of NeonVM's kinds that accept its objects, for synthetic machines and for tests."""
     return tuple(crd(resource) for resource in MACHINE_RESOURCES)
-
-
-def crd(resource: Resource) -> dict[str, Any]:
-    names: dict[str, Any] = {
-        "kind": resource.kind,
-        "listKind": f"{resource.kind}List",
-        "plural": resource.plural,
-        "singular": resource.singular,
-    }
-    if resource.short_names:
-        names["shortNames"] = list(resource.short_names)
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": resource.name},
-        "spec": {
-            "group": resource.group,
-            "names": names,
-            "preserveUnknownFields": False,
-            "scope": "Namespaced" if resource.namespaced else "Cluster",
-            "versions": [_version(resource, version) for version in resource.versions],
-        },
-    }
-
-
-def _version(resource: Resource, version: Version) -> dict[str, Any]:
-    entry: dict[str, Any] = {
-        "name": version.name,
-        "served": True,
-        "storage": version.storage,
-        "schema": {"openAPIV3Schema": object_schema(version.struct)},
-    }
-    if resource.is_partial:
-        for part in ("spec", "status"):
-            _keep_unknown_fields(entry["schema"]["openAPIV3Schema"]["properties"][part])
-    if "status" in version.struct.__struct_fields__:
-        entry["subresources"] = {"status": {}}
-    if resource.columns:
-        entry["additionalPrinterColumns"] = [_column(each) for each in resource.columns]
-    if version.deprecation:
-        entry["deprecated"] = True
-        entry["deprecationWarning"] = version.deprecation
-    return entry
-
-
-def _column(column: Column) -> dict[str, Any]:
-    entry: dict[str, Any] = {"name": column.name, "type": column.type, "jsonPath": column.path}
-    return {**entry, "priority": column.priority} if column.priority else entry
-
-
-def _keep_unknown_fields(schema: dict[str, Any]) -> None:
-    if "properties" in schema:
-        schema["x-kubernetes-preserve-unknown-fields"] = True
-        for each in schema["properties"].values():
-            _keep_unknown_fields(each)

@@ -4,8 +4,8 @@ from typing import Annotated
 
 from msgspec import Struct, field
 
-from fairway.api.annotation import Field, Int64, no_items
-from fairway.api.meta import ObjectMeta
+from kubewire.api.annotation import Field, Int64, no_items
+from kubewire.api.meta import ObjectMeta
 
 
 class ClusterDecision(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):

@@ -1,16 +1,10 @@
-"""Values that replace fields that cannot be decoded.
+"""Values that replace unreadable fields of OCM's and Fairway's kinds, where a missing field would grant more.
 
-A dropped field gets the default of its type. That is wrong wherever a missing field
-grants more than a present one: a score without ``validUntil`` never expires, a selector without its second
-requirement selects more, a taint without an effect repels nothing. This table lists all of these. The rule behind
-every line: an unreadable field must not give its writer more than a missing one.
+A score without ``validUntil`` never expires, a selector without its second requirement selects more, a taint without an
+effect repels nothing. This table lists all of these; ``fairway.api`` registers it, so before any object is decoded.
 """
 
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Final
-
-from msgspec import Struct
 
 from fairway.api.addon import ClusterManagementAddOn, ManagedClusterAddOn
 from fairway.api.addon_config import AddOnDeploymentConfig
@@ -25,8 +19,6 @@ from fairway.api.clusterset import (
     ManagedClusterSetSpec,
 )
 from fairway.api.decision import ClusterDecision
-from fairway.api.lease import Lease, LeaseSpec
-from fairway.api.meta import UNKNOWN, Condition, ObjectMeta
 from fairway.api.placement import Placement, PlacementSpec
 from fairway.api.placement_v1alpha1 import PlacementSpecV1Alpha1, PlacementV1Alpha1
 from fairway.api.score import (
@@ -36,40 +28,15 @@ from fairway.api.score import (
     ManagedClusterScoreStatus,
 )
 from fairway.api.work import ORPHAN, AppliedManifestWork, DeleteOption, ManifestWork, ManifestWorkSpec
+from kubewire.api.fallback import LONG_AGO, REQUIRED, UNREADABLE, Fallback, FieldOf
 
-NO_FALLBACK: Final = object()
-"""Use the default of the field."""
-REQUIRED: Final = object()
-"""Treat the parent as unreadable, too: an item of a list is dropped as a whole."""
-
-UNREADABLE: Final = "Unreadable"
-LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 UNREADABLE_TAINT: Final = Taint(key="fairway.dev/unreadable", value=UNREADABLE, effect=NO_SELECT)
 _NO_MEMBERS: Final = ManagedClusterSetSpec(
     clusterSelector=ManagedClusterSelector(selectorType=LABEL_SELECTOR, labelSelector=None)
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Fallback:
-    value: object = NO_FALLBACK
-    item: object = NO_FALLBACK
-    """Replaces a single item of a list; without one, the item is dropped."""
-    whole: bool = False
-    """One unreadable part makes the whole unreadable, because its meaning depends on all parts."""
-
-
-_NONE: Final = Fallback()
-
-_TABLE: Final[dict[tuple[type[Struct], str], Fallback]] = {
-    # A deletion with an unreadable time has still begun.
-    (ObjectMeta, "deletionTimestamp"): Fallback(LONG_AGO),
-    # An unreadable condition is Unknown. The rest of it must be valid, because controllers write the
-    # list of conditions back with their own.
-    (Condition, "type"): Fallback(REQUIRED),
-    (Condition, "status"): Fallback(UNKNOWN),
-    (Condition, "lastTransitionTime"): Fallback(LONG_AGO),
-    (Condition, "reason"): Fallback(UNREADABLE),
+FALLBACKS: Final[dict[FieldOf, Fallback]] = {
     # Without a time of update, a ManagedClusterScore would be fresh where age is not checked.
     (ManagedClusterScoreCondition, "lastUpdateTime"): Fallback(LONG_AGO),
     (ManagedClusterScoreStatus, "score"): Fallback(REQUIRED),
@@ -86,9 +53,6 @@ _TABLE: Final[dict[tuple[type[Struct], str], Fallback]] = {
     (Taint, "effect"): Fallback(NO_SELECT),
     (ManagedClusterSpec, "taints"): Fallback((UNREADABLE_TAINT,), item=UNREADABLE_TAINT),
     (ManagedCluster, "spec"): Fallback(ManagedClusterSpec(taints=(UNREADABLE_TAINT,))),
-    # A Lease with an unreadable holder must not count as free.
-    (LeaseSpec, "holderIdentity"): Fallback(UNREADABLE),
-    (Lease, "spec"): Fallback(LeaseSpec(holderIdentity=UNREADABLE)),
     # Dropping a selector, a toleration or a manifest changes the meaning. Controllers report the field on the object.
     (Placement, "spec"): Fallback(PlacementSpec(numberOfClusters=0), whole=True),
     (PlacementV1Alpha1, "spec"): Fallback(PlacementSpecV1Alpha1(numberOfClusters=0), whole=True),
@@ -107,12 +71,3 @@ _TABLE: Final[dict[tuple[type[Struct], str], Fallback]] = {
     (ManagedClusterAddOn, "spec"): Fallback(whole=True),
     (ClaimObject, "spec"): Fallback(whole=True),
 }
-
-
-def fallback_of(struct: type[Struct], name: str) -> Fallback:
-    """Return the fallback of a field, including inherited ones."""
-    for each in struct.__mro__:
-        found = _TABLE.get((each, name))
-        if found is not None:
-            return found
-    return _NONE

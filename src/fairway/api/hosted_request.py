@@ -8,10 +8,11 @@ from typing import Annotated, Any, Final
 
 from msgspec import Struct, field
 
-from fairway.api.annotation import NAMESPACE, Field, Int32, Int64, QuantityText, Time
 from fairway.api.hosting_policy import AMOUNTS_RULE, HOSTING_VERSION, SIZE_NAME, HostedClusterDemand
-from fairway.api.meta import Conditions, ObjectMeta
+from fairway.api.hosting_template import OBJECT_NAME, HostedClusterSecret, HostingTemplate
 from fairway.api.placement import ClusterSelector, Toleration
+from kubewire.api.annotation import NAMESPACE, Field, Int32, Int64, QuantityText, Time
+from kubewire.api.meta import Conditions, ObjectMeta
 
 HIGHLY_AVAILABLE: Final = "HighlyAvailable"
 SINGLE_REPLICA: Final = "SingleReplica"
@@ -20,7 +21,7 @@ AVAILABILITY_FIELD: Final = "controllerAvailabilityPolicy"
 
 DEFAULT_POLICY: Final = "default"
 DEFAULT_NAMESPACE: Final = "clusters"
-"""Namespace of HostedClusters on a hosting cluster, as HyperShift's tools use it."""
+"""Namespace of HostedClusters on a hosting cluster, as HyperShift's tools use it, and earlier versions by default."""
 
 PENDING: Final = "Pending"
 UNSCHEDULABLE: Final = "Unschedulable"
@@ -34,7 +35,11 @@ PLACED: Final = (RESERVED, BOUND, CONFIRMED, RELEASING)
 COUNTED: Final = "Counted"
 """Condition: the published load of the hosting cluster includes the hosted cluster."""
 
-OBJECT_NAME: Final = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+OBJECT_CAUSE: Final = "Object"
+HOST_CAUSE: Final = "Host"
+MOST_REFUSALS: Final = 32
+"""Of one request. An older one is forgotten first."""
+
 VERSION: Final = r"^v?[1-9][0-9]*\.[0-9]+(\.[0-9]+)?$"
 
 SIZE_AND_DEMAND: Final = "size and demand are both set: remove one; size names amounts, demand lists them"
@@ -60,8 +65,8 @@ class HostedClusterTemplate(Struct, frozen=True, kw_only=True, gc=False, omit_de
     namespace: Annotated[
         str,
         Field(
-            "Namespace of the HostedCluster on the hosting cluster.",
-            default=DEFAULT_NAMESPACE,
+            "Namespace of the HostedCluster on the hosting cluster, which the HostingPolicy must permit; by default "
+            "one that is derived from the namespace of the request.",
             pattern=NAMESPACE,
             max_length=63,
         ),
@@ -70,9 +75,13 @@ class HostedClusterTemplate(Struct, frozen=True, kw_only=True, gc=False, omit_de
     annotations: Annotated[dict[str, str], Field("Annotations of the HostedCluster.")] = field(
         default_factory=dict
     )
-    spec: Annotated[dict[str, Any], Field("The spec of the HostedCluster, unchanged.", required=True)] = (
-        field(default_factory=dict)
-    )
+    spec: Annotated[
+        dict[str, Any],
+        Field(
+            "The spec of the HostedCluster, unchanged, over the defaults in the template of the policy.",
+            required=True,
+        ),
+    ] = field(default_factory=dict)
 
 
 class NodePoolTemplate(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -82,20 +91,12 @@ class NodePoolTemplate(Struct, frozen=True, kw_only=True, gc=False, omit_default
     labels: Annotated[dict[str, str], Field("Labels of the NodePool.")] = field(default_factory=dict)
     spec: Annotated[
         dict[str, Any],
-        Field("The spec of the NodePool, unchanged; clusterName is set to the HostedCluster.", required=True),
-    ] = field(default_factory=dict)
-
-
-class HostedClusterSecret(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    name: Annotated[
-        str,
         Field(
-            "Name of a Secret in the namespace of the request; it is created beside the HostedCluster.",
+            "The spec of the NodePool, unchanged, over the defaults in the template of the policy; clusterName is set "
+            "to the HostedCluster.",
             required=True,
-            pattern=OBJECT_NAME,
-            max_length=253,
         ),
-    ] = field(default_factory=str)
+    ] = field(default_factory=dict)
 
 
 class HostingConstraints(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -208,9 +209,28 @@ class HostedClusterRequestSpec(Struct, frozen=True, kw_only=True, gc=False, omit
         str, Field("Name of the HostingPolicy.", default=DEFAULT_POLICY, pattern=OBJECT_NAME, max_length=253)
     ] = ""
     tenant: Annotated[
-        str, Field("Tenant, for the policy's tenantAntiAffinity; by default the namespace.", max_length=253)
+        str,
+        Field(
+            "Tenant, where the policy lists the namespace of the request for several; by default the first of them, "
+            "and the namespace itself if the policy lists it for none.",
+            max_length=253,
+        ),
     ] = ""
-    priority: Annotated[Int32, Field("Requests with a higher number are placed first.", default=0)] = 0
+    priorityClass: Annotated[
+        str,
+        Field(
+            "Name of a priority class of the policy; by default the policy's default class.",
+            pattern=SIZE_NAME,
+            max_length=32,
+        ),
+    ] = ""
+    priority: Annotated[
+        Int32,
+        Field(
+            "Lowers the priority below that of the class. A higher number has no effect: use priorityClass.",
+            default=0,
+        ),
+    ] = 0
 
 
 class HostingClusterReference(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -251,6 +271,43 @@ class HostingRejection(Struct, frozen=True, kw_only=True, gc=False, omit_default
     ] = ()
 
 
+class AcceptedRequest(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    namespace: Annotated[
+        str, Field("Namespace of the HostedCluster on the hosting cluster.", required=True)
+    ] = field(default_factory=str)
+    policy: Annotated[
+        str, Field("The policy that reserved the place, whose quota counts it until it is given up.")
+    ] = ""
+    template: Annotated[
+        HostingTemplate | None,
+        Field(
+            "Template of the policy when the place was reserved. Later changes of the policy do not apply."
+        ),
+    ] = None
+
+
+class HostingRefusal(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    name: Annotated[str, Field("Name of the ManagedCluster that refused.", required=True)] = field(
+        default_factory=str
+    )
+    uid: Annotated[str, Field("Uid of the ManagedCluster.", required=True)] = field(default_factory=str)
+    cause: Annotated[
+        str,
+        Field(
+            "Object: what the request creates is invalid, so that no hosting cluster is tried. Host: something on this "
+            "hosting cluster prevents it, so that others are tried.",
+            required=True,
+            enum=(OBJECT_CAUSE, HOST_CAUSE),
+        ),
+    ] = field(default_factory=str)
+    message: Annotated[str, Field("What the hosting cluster reported.", max_length=1024)] = ""
+    content: Annotated[str, Field("Digest of what was refused.", max_length=64)] = ""
+    count: Annotated[Int32, Field("How often it refused.", minimum=1)] = 0
+    retryTime: Annotated[Time | None, Field("When it is tried again; absent once that time has passed.")] = (
+        None
+    )
+
+
 class HostedClusterRequestStatus(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     observedGeneration: Annotated[Int64, Field("The generation that this status describes.", minimum=0)] = 0
     phase: Annotated[
@@ -269,6 +326,18 @@ class HostedClusterRequestStatus(Struct, frozen=True, kw_only=True, gc=False, om
     reservation: Annotated[HostingReservation | None, Field("What is reserved on the hosting cluster.")] = (
         None
     )
+    accepted: Annotated[
+        AcceptedRequest | None, Field("What of the request is accepted, and created on the hosting cluster.")
+    ] = None
+    refusals: Annotated[
+        tuple[HostingRefusal, ...],
+        Field(
+            "Hosting clusters that refused what the request creates, the last one first, until one accepts it.",
+            list_type="map",
+            map_keys=("name",),
+            max_items=MOST_REFUSALS,
+        ),
+    ] = ()
     total: Annotated[Int64 | None, Field("Sum of scores times weights of the hosting cluster.")] = None
     scores: Annotated[
         tuple[HostingScore, ...],

@@ -4,8 +4,9 @@ from typing import Annotated, Final
 
 from msgspec import Struct, field
 
-from fairway.api.annotation import Field, Int32, QuantityText
-from fairway.api.meta import Conditions, ObjectMeta
+from fairway.api.hosting_template import HostingTemplate
+from kubewire.api.annotation import NAMESPACE, Field, Int32, QuantityText
+from kubewire.api.meta import Conditions, ObjectMeta
 
 HOSTING_GROUP: Final = "placement.fairway.dev"
 HOSTING_VERSION: Final = f"{HOSTING_GROUP}/v1alpha1"
@@ -23,6 +24,9 @@ NONE: Final = "None"
 PREFERRED: Final = "Preferred"
 REQUIRED: Final = "Required"
 
+NEVER: Final = "Never"
+APPROVED: Final = "Approved"
+
 SCORE_RESOURCE: Final = "hosted-clusters-score"
 COUNT_SCORE: Final = "hostedClustersCount"
 """Where the hypershift add-on publishes the number of hosted clusters."""
@@ -32,9 +36,22 @@ DEFAULT_MAX_PER_HOST: Final = 80
 
 WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
+MOST_PRIORITY: Final = 1_000_000_000
+"""As the priority classes of pods."""
+
 SIZE_NAME: Final = "^[a-z]([-a-z0-9]{0,30}[a-z0-9])?$"
 DURATION: Final = "^[1-9][0-9]{0,5}[hms]$"
 TIME_OF_DAY: Final = "^([01][0-9]|2[0-3]):[0-5][0-9]$"
+
+NAMESPACE_PATTERN: Final = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$|^[a-z0-9][-a-z0-9]*\*$"
+"""A namespace, or the beginning of one with an asterisk."""
+SECRET_PATTERN: Final = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$|^[a-z0-9][-a-z0-9.]*\*$"
+TOKEN_SECRETS: Final = ("bootstrap.kubernetes.io/token", "kubernetes.io/service-account-token")
+"""Types of Secrets that are credentials of the cluster they are in."""
+NO_TOKENS: Final = (
+    "Secrets of these types are credentials for the hosting cluster: remove bootstrap.kubernetes.io/token and "
+    "kubernetes.io/service-account-token"
+)
 
 NEGATIVE_AMOUNT: Final = (
     'an amount must not be negative: write cpu such as "4" or "500m", memory such as "16Gi"'
@@ -42,12 +59,21 @@ NEGATIVE_AMOUNT: Final = (
 SAME_TIMES: Final = 'start and end must differ: write 24 quiet hours as start "00:00" and end "23:59"'
 
 
-AMOUNTS_RULE: Final = (
-    " && ".join(
-        f"(type(self.{name}) == string ? !self.{name}.startsWith('-') : self.{name} >= 0)"
-        for name in ("cpu", "memory")
-    ),
+SEVERAL_DEFAULTS: Final = "several classes are the default: write default: true for one of them"
+
+
+def _not_negative(name: str) -> str:
+    return f"(type(self.{name}) == string ? !self.{name}.startsWith('-') : self.{name} >= 0)"
+
+
+AMOUNTS_RULE: Final = (" && ".join(_not_negative(name) for name in ("cpu", "memory")), NEGATIVE_AMOUNT)
+QUOTA_RULE: Final = (
+    " && ".join(f"(!has(self.{name}) || {_not_negative(name)})" for name in ("cpu", "memory")),
     NEGATIVE_AMOUNT,
+)
+DEFAULTS_RULE: Final = (
+    "self.filter(each, has(each.default) && each.default).size() <= 1",
+    SEVERAL_DEFAULTS,
 )
 
 
@@ -82,8 +108,10 @@ class HostingCapacity(Struct, frozen=True, kw_only=True, gc=False, omit_defaults
     model: Annotated[
         str,
         Field(
-            "What limits a hosting cluster. Count: the number of hosted clusters. Slots: the published free slots by "
-            "size. Resources: free CPU and memory. Auto: the most exact of them that the cluster publishes.",
+            "What limits a hosting cluster. Count: the number of hosted clusters, and free CPU and memory where they "
+            "are published. Slots: the published free slots by size. Resources: free CPU and memory; where they are "
+            "not published, what the nodes can give, less a small one for each hosted cluster. Auto: the most exact "
+            "of them that the cluster publishes.",
             default=AUTO,
             enum=CAPACITY_MODELS,
         ),
@@ -121,7 +149,176 @@ class QuietHours(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True
     ] = field(default_factory=str)
 
 
+class HostingPermits(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    hostNamespaces: Annotated[
+        tuple[Annotated[str, Field(pattern=NAMESPACE_PATTERN, max_length=63)], ...],
+        Field(
+            "Namespaces of hosting clusters that requests may name in spec.hostedCluster.namespace, besides the one "
+            "that is derived from the namespace of the request; a final asterisk matches any rest.",
+            list_type="set",
+            max_items=64,
+        ),
+    ] = ()
+    secretTypes: Annotated[
+        tuple[Annotated[str, Field(max_length=253)], ...],
+        Field(
+            "Types of Secrets that requests may create; by default Opaque, kubernetes.io/dockerconfigjson, "
+            "kubernetes.io/ssh-auth and kubernetes.io/tls.",
+            list_type="set",
+            max_items=16,
+            validations=((" && ".join(f"!('{name}' in self)" for name in TOKEN_SECRETS), NO_TOKENS),),
+        ),
+    ] = ()
+    secretNames: Annotated[
+        tuple[Annotated[str, Field(pattern=SECRET_PATTERN, max_length=253)], ...],
+        Field(
+            "Names of Secrets that requests may create; a final asterisk matches any rest. Empty means every name.",
+            list_type="set",
+            max_items=64,
+        ),
+    ] = ()
+
+
+class HostingQuota(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    hostedClusters: Annotated[Int32 | None, Field("Most hosted clusters.", minimum=0)] = None
+    cpu: Annotated[QuantityText, Field("Most CPU of their control planes together, in cores.")] = ""
+    memory: Annotated[QuantityText, Field("Most memory of their control planes together.")] = ""
+    pods: Annotated[Int32 | None, Field("Most pods of their control planes together.", minimum=0)] = None
+    slots: Annotated[
+        Int32 | None, Field("Most room, in hosted clusters of size small that it is worth.", minimum=0)
+    ] = None
+
+
+class HostingTenant(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    name: Annotated[
+        str, Field("Name of the tenant.", required=True, pattern=NAMESPACE, max_length=63, min_length=1)
+    ] = field(default_factory=str)
+    namespaces: Annotated[
+        tuple[Annotated[str, Field(pattern=NAMESPACE_PATTERN, max_length=63)], ...],
+        Field(
+            "Namespaces of the hub whose requests are of this tenant; a final asterisk matches any rest. A namespace "
+            "of several tenants is of the first one, unless the request names another in spec.tenant.",
+            required=True,
+            list_type="set",
+            max_items=1024,
+        ),
+    ] = field(default_factory=tuple)
+    quota: Annotated[
+        HostingQuota | None,
+        Field("What its requests may hold, instead of the quota of the policy.", validations=(QUOTA_RULE,)),
+    ] = None
+
+
+class HostingPriorityClass(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    name: Annotated[
+        str,
+        Field(
+            "Name that requests use in spec.priorityClass.", required=True, pattern=SIZE_NAME, max_length=32
+        ),
+    ] = field(default_factory=str)
+    value: Annotated[
+        Int32,
+        Field(
+            "Requests with a higher value are placed first.",
+            required=True,
+            minimum=-MOST_PRIORITY,
+            maximum=MOST_PRIORITY,
+        ),
+    ] = field(default_factory=int)
+    namespaces: Annotated[
+        tuple[Annotated[str, Field(pattern=NAMESPACE_PATTERN, max_length=63)], ...],
+        Field(
+            "Namespaces whose requests may use the class; a final asterisk matches any rest. Empty means every "
+            "namespace.",
+            list_type="set",
+            max_items=1024,
+        ),
+    ] = ()
+    default: Annotated[
+        bool,
+        Field("Whether requests without spec.priorityClass have this class, if their namespace may use it."),
+    ] = False
+
+
+class HostLoss(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    after: Annotated[
+        str,
+        Field(
+            "How long a hosting cluster must be unavailable without a break before it counts as lost. Requests that it "
+            "has not reported by then are placed again.",
+            default="10m",
+            pattern=DURATION,
+        ),
+    ] = ""
+    recreate: Annotated[
+        str,
+        Field(
+            "Whether hosted clusters of a lost hosting cluster may be created again, empty, on others. Never: they "
+            "keep their place, because their data is there. Approved: if a person approves it by fairway hosting "
+            "recover.",
+            default=NEVER,
+            enum=(NEVER, APPROVED),
+        ),
+    ] = ""
+
+
 class HostingPolicySpec(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    namespaces: Annotated[
+        tuple[Annotated[str, Field(pattern=NAMESPACE_PATTERN, max_length=63)], ...],
+        Field(
+            "Namespaces whose requests may name the policy; a final asterisk matches any rest. Empty means every "
+            "namespace.",
+            list_type="set",
+            max_items=1024,
+        ),
+    ] = ()
+    permits: Annotated[HostingPermits, Field("What requests may create on hosting clusters.")] = (
+        HostingPermits()
+    )
+    placementNamespaces: Annotated[
+        tuple[Annotated[str, Field(pattern=NAMESPACE_PATTERN, max_length=63)], ...],
+        Field(
+            "Namespaces whose Placements take room: each of their decisions that debits the score of the policy counts "
+            "as one hosted cluster until the hosting cluster publishes again; a final asterisk matches any rest. Name "
+            "only namespaces whose users may fill the hosting clusters. Empty means none.",
+            list_type="set",
+            max_items=1024,
+        ),
+    ] = ()
+    tenants: Annotated[
+        tuple[HostingTenant, ...],
+        Field(
+            "Tenants, where one is more or less than a namespace. A namespace that none of them lists is a tenant of "
+            "its own.",
+            list_type="map",
+            map_keys=("name",),
+            max_items=1024,
+        ),
+    ] = ()
+    quota: Annotated[
+        HostingQuota | None,
+        Field(
+            "What the requests of each tenant may hold under this policy, from their reservation on.",
+            validations=(QUOTA_RULE,),
+        ),
+    ] = None
+    priorityClasses: Annotated[
+        tuple[HostingPriorityClass, ...],
+        Field(
+            "Priorities that requests can have. Without classes, all requests have the same.",
+            list_type="map",
+            map_keys=("name",),
+            max_items=32,
+            validations=(DEFAULTS_RULE,),
+        ),
+    ] = ()
+    template: Annotated[
+        HostingTemplate | None,
+        Field(
+            "Defaults for what requests create: maps are merged, and any other value of a request replaces the one of "
+            "the template."
+        ),
+    ] = None
     clusterSets: Annotated[
         tuple[str, ...],
         Field("Cluster sets whose members host; empty means every hosting cluster.", list_type="set"),
@@ -184,6 +381,9 @@ class HostingPolicySpec(Struct, frozen=True, kw_only=True, gc=False, omit_defaul
             pattern=DURATION,
         ),
     ] = ""
+    hostLoss: Annotated[
+        HostLoss, Field("When a hosting cluster counts as lost, and what may happen to what it carried.")
+    ] = HostLoss()
     quietHours: Annotated[
         tuple[Annotated[QuietHours, Field(validations=(("self.start != self.end", SAME_TIMES),))], ...],
         Field(

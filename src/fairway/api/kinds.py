@@ -1,9 +1,8 @@
-"""Decode documents to Structs by apiVersion and kind, and encode them."""
+"""Decode documents to Structs by apiVersion and kind."""
 
 import difflib
 import re
 from collections.abc import Mapping
-from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Final, TypeVar, cast
 
@@ -20,12 +19,13 @@ from fairway.api.crd import GROUP
 from fairway.api.decision import PlacementDecision
 from fairway.api.hosted_request import HostedClusterRequest
 from fairway.api.hosting_policy import HOSTING_VERSION, HostingPolicy
-from fairway.api.meta import PartialMeta, format_time
+from fairway.api.machine_migration import MachineMigration
 from fairway.api.placement import Placement
 from fairway.api.placement_v1alpha1 import PlacementV1Alpha1
-from fairway.api.salvage import salvage
 from fairway.api.score import AddOnPlacementScore, ManagedClusterScore
 from fairway.api.work import WORK_GROUP, AppliedManifestWork, ManifestWork
+from kubewire.api.encoding import without_nulls
+from kubewire.api.salvage import salvage
 
 KubeObject = (
     ManagedCluster
@@ -44,6 +44,7 @@ KubeObject = (
     | AddOnTemplate
     | HostedClusterRequest
     | HostingPolicy
+    | MachineMigration
 )
 
 S = TypeVar("S", bound=Struct)
@@ -69,6 +70,7 @@ KINDS: Final[Mapping[tuple[str, str], type[Struct]]] = MappingProxyType(
         (f"{ADD_ON_GROUP}/v1alpha1", "AddOnTemplate"): AddOnTemplate,
         (HOSTING_VERSION, "HostedClusterRequest"): HostedClusterRequest,
         (HOSTING_VERSION, "HostingPolicy"): HostingPolicy,
+        (HOSTING_VERSION, "MachineMigration"): MachineMigration,
     }
 )
 """Return the type of a version and kind. ``decode`` upgrades older versions."""
@@ -135,23 +137,6 @@ def decode(document: Mapping[str, Any], *, partly: bool = False) -> KubeObject:
         raise _decode_error(error, document) from None
 
 
-def encode(obj: Struct) -> dict[str, Any]:
-    """Return JSON-like builtins. An object gets its ``apiVersion`` and ``kind``, which would be omitted as defaults."""
-    body = cast("dict[str, Any]", _with_times_written(msgspec.to_builtins(obj, builtin_types=(datetime,))))
-    if isinstance(getattr(obj, "metadata", None), PartialMeta):
-        body["metadata"].pop("unreadable", None)
-    if isinstance(obj, KubeObject):
-        return {"apiVersion": obj.apiVersion, "kind": obj.kind, **body}
-    return body
-
-
-def without_nulls(value: Any) -> Any:
-    """Remove nulls, as the API server does. Nulls in lists are kept, to be rejected."""
-    if isinstance(value, Mapping):
-        return {key: without_nulls(child) for key, child in value.items() if child is not None}
-    return [without_nulls(child) for child in value] if isinstance(value, list) else value
-
-
 def _convert(document: Mapping[str, Any], struct: type[Struct]) -> Struct:
     try:
         return msgspec.convert(document, struct)
@@ -195,11 +180,3 @@ _ASKED: Final = {
     "array": "a list",
     "datetime": 'a time like "2026-03-01T12:00:00Z"',
 }
-
-
-def _with_times_written(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _with_times_written(child) for key, child in value.items()}
-    if isinstance(value, list | tuple):
-        return [_with_times_written(child) for child in value]
-    return format_time(value) if isinstance(value, datetime) else value

@@ -1,4 +1,4 @@
-"""VirtualMachineInstance and VirtualMachineInstanceMigration of KubeVirt: the fields that migrations read.
+"""Kinds of KubeVirt: the fields that migrations read.
 
 Other fields are dropped while decoding. Write these objects as patches only, never as a whole.
 """
@@ -7,8 +7,8 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from fairway.api.annotation import QuantityText
-from fairway.api.meta import ObjectMeta
+from kubewire.api.annotation import QuantityText
+from kubewire.api.meta import ObjectMeta
 
 KUBEVIRT_GROUP: Final = "kubevirt.io"
 KUBEVIRT_VERSION: Final = f"{KUBEVIRT_GROUP}/v1"
@@ -22,6 +22,10 @@ TARGET_READY: Final = "TargetReady"
 RUNNING: Final = "Running"
 SUCCEEDED: Final = "Succeeded"
 FAILED: Final = "Failed"
+
+PARALLEL_IN_CLUSTER: Final = 5
+PARALLEL_FROM_NODE: Final = 2
+"""Migrations that KubeVirt carries out at once, unless its configuration has other numbers."""
 
 LIVE_MIGRATABLE: Final = "LiveMigratable"
 """Condition of an instance: whether its disks, network and devices allow it to move."""
@@ -106,3 +110,25 @@ class VirtualMachineInstanceMigration(Struct, frozen=True, kw_only=True, gc=Fals
     metadata: ObjectMeta = ObjectMeta()
     spec: InstanceMigrationSpec = InstanceMigrationSpec()
     status: InstanceMigrationStatus = InstanceMigrationStatus()
+
+
+class MigrationConfiguration(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    parallelMigrationsPerCluster: int | None = None
+    parallelOutboundMigrationsPerNode: int | None = None
+
+
+class KubeVirtConfiguration(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    migrations: MigrationConfiguration | None = None
+
+
+class KubeVirtSpec(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    configuration: KubeVirtConfiguration | None = None
+
+
+class KubeVirt(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """The installation of KubeVirt in a cluster."""
+
+    apiVersion: str = KUBEVIRT_VERSION
+    kind: str = "KubeVirt"
+    metadata: ObjectMeta = ObjectMeta()
+    spec: KubeVirtSpec = KubeVirtSpec()

@@ -4,8 +4,8 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from fairway.api.annotation import Int64, QuantityText
-from fairway.api.meta import TRUE, ObjectMeta
+from kubewire.api.annotation import Int64, QuantityText
+from kubewire.api.meta import TRUE, ObjectMeta
 
 READY: Final = "Ready"
 NO_SCHEDULE: Final = "NoSchedule"
@@ -58,7 +58,9 @@ class Node(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     @property
     def readiness(self) -> str | None:
         """The status of the Ready condition; None without one."""
-        return next((each.status for each in self.status.conditions if each.type == READY), None)
+        return next(
+            (condition.status for condition in self.status.conditions if condition.type == READY), None
+        )
 
     @property
     def ready(self) -> bool:

@@ -4,10 +4,10 @@ from typing import Annotated, Final
 
 from msgspec import Struct, field
 
-from fairway.api.annotation import LABEL_KEY, Field, Int32, Int64, Time, no_items
 from fairway.api.cluster import EFFECTS
-from fairway.api.meta import Conditions, ObjectMeta
-from fairway.api.selector import LabelSelector, LabelSelectorRequirement
+from kubewire.api.annotation import LABEL_KEY, Field, Int32, Int64, Time, no_items
+from kubewire.api.meta import Conditions, ObjectMeta
+from kubewire.api.selector import LabelSelector, LabelSelectorRequirement
 
 ADDITIVE: Final = "Additive"
 EXACT: Final = "Exact"

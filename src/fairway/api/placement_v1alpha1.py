@@ -8,8 +8,6 @@ from typing import Annotated
 
 from msgspec import Struct, field
 
-from fairway.api.annotation import Field, Int32
-from fairway.api.meta import Conditions, ObjectMeta
 from fairway.api.placement import (
     ADDITIVE,
     BUILT_IN,
@@ -24,6 +22,8 @@ from fairway.api.placement import (
     ScoreCoordinate,
     Toleration,
 )
+from kubewire.api.annotation import Field, Int32
+from kubewire.api.meta import Conditions, ObjectMeta
 
 
 class PredicateV1Alpha1(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -58,7 +58,8 @@ class PrioritizerPolicyV1Alpha1(Struct, frozen=True, kw_only=True, gc=False, omi
 
     def upgrade(self) -> PrioritizerPolicy:
         return PrioritizerPolicy(
-            mode=self.mode, configurations=tuple(each.upgrade() for each in self.configurations)
+            mode=self.mode,
+            configurations=tuple(configuration.upgrade() for configuration in self.configurations),
         )
 
 
@@ -79,17 +80,17 @@ class PlacementSpecV1Alpha1(Struct, frozen=True, kw_only=True, gc=False, omit_de
 
     def upgrade(self) -> PlacementSpec:
         policy = self.prioritizerPolicy
-        selectors = (each.requiredClusterSelector for each in self.predicates)
+        selectors = (predicate.requiredClusterSelector for predicate in self.predicates)
         return PlacementSpec(
             clusterSets=self.clusterSets,
             numberOfClusters=self.numberOfClusters,
             predicates=tuple(
                 ClusterPredicate(
                     requiredClusterSelector=ClusterSelector(
-                        labelSelector=each.labelSelector, claimSelector=each.claimSelector
+                        labelSelector=selector.labelSelector, claimSelector=selector.claimSelector
                     )
                 )
-                for each in selectors
+                for selector in selectors
             ),
             prioritizerPolicy=policy.upgrade() if policy else None,
             tolerations=self.tolerations,

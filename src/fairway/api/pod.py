@@ -7,9 +7,9 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from fairway.api.annotation import Int32, QuantityText, Time
-from fairway.api.meta import ObjectMeta
 from fairway.api.pod_affinity import Affinity, Toleration, TopologySpreadConstraint
+from kubewire.api.annotation import Int32, QuantityText, Time
+from kubewire.api.meta import ObjectMeta
 
 PENDING: Final = "Pending"
 SUCCEEDED: Final = "Succeeded"
@@ -59,6 +59,39 @@ class ImageVolume(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     reference: str = ""
 
 
+class CloudDisk(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """A disk of Google Compute Engine."""
+
+    pdName: str = ""
+    readOnly: bool = False
+
+
+class BlockStore(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """A disk of Amazon Web Services."""
+
+    volumeID: str = ""
+
+
+class IscsiDisk(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    iqn: str = ""
+    readOnly: bool = False
+
+
+class RadosImage(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """A block device of Ceph."""
+
+    monitors: tuple[str, ...] = ()
+    pool: str = ""
+    image: str = ""
+    readOnly: bool = False
+
+
+class InlineCsi(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """A volume that lives as long as its pod."""
+
+    driver: str = ""
+
+
 class Volume(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """Volumes of other kinds have a name only."""
 
@@ -66,6 +99,17 @@ class Volume(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     persistentVolumeClaim: ClaimVolume | None = None
     ephemeral: EphemeralVolume | None = None
     image: ImageVolume | None = None
+    gcePersistentDisk: CloudDisk | None = None
+    awsElasticBlockStore: BlockStore | None = None
+    iscsi: IscsiDisk | None = None
+    rbd: RadosImage | None = None
+    csi: InlineCsi | None = None
+
+
+class PodResourceClaim(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """A device that the pod needs."""
+
+    name: str = ""
 
 
 class SchedulingGate(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -85,6 +129,7 @@ class PodSpec(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     nodeSelector: dict[str, str] | None = None
     affinity: Affinity | None = None
     tolerations: tuple[Toleration, ...] = ()
+    resourceClaims: tuple[PodResourceClaim, ...] = ()
     topologySpreadConstraints: tuple[TopologySpreadConstraint, ...] = ()
     volumes: tuple[Volume, ...] = ()
 
@@ -124,8 +169,14 @@ class NodeAllocatableClaim(Struct, frozen=True, kw_only=True, gc=False, omit_def
     resources: Quantities = field(default_factory=dict)
 
 
+class PodIP(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    ip: str = ""
+
+
 class PodStatus(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     phase: str = ""
+    podIP: str = ""
+    podIPs: tuple[PodIP, ...] = ()
     startTime: Time | None = None
     nominatedNodeName: str = ""
     conditions: tuple[PodCondition, ...] = ()
@@ -145,7 +196,7 @@ class Pod(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
 
     @property
     def finished(self) -> bool:
-        """Whether all containers have terminated for good, so that the pod uses no resources."""
+        """Whether all containers have terminated and do not restart, so that the pod uses no resources."""
         return self.status.phase in (SUCCEEDED, FAILED)
 
     @property

@@ -7,9 +7,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from fairway.api.annotation import Int32, Int64
 from fairway.api.node import NO_EXECUTE, NO_SCHEDULE, NodeTaint
-from fairway.api.selector import LabelSelector
+from kubewire.api.annotation import Int32, Int64
+from kubewire.api.selector import LabelSelector
 
 GT: Final = "Gt"
 LT: Final = "Lt"
@@ -107,10 +107,10 @@ class Toleration(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True
         if self.operator in ("", EQUAL):
             return self.value == taint.value
         if self.operator in (GT, LT):
-            own, given = parse_integer(self.value), parse_integer(taint.value)
-            if own is None or given is None:
+            own, taint_value = parse_integer(self.value), parse_integer(taint.value)
+            if own is None or taint_value is None:
                 return False
-            return given > own if self.operator == GT else given < own
+            return taint_value > own if self.operator == GT else taint_value < own
         return self.operator == EXISTS
 
 

@@ -2,9 +2,9 @@
 
 from msgspec import Struct, field
 
-from fairway.api.annotation import Int32
-from fairway.api.meta import ObjectMeta
-from fairway.api.selector import LabelSelector
+from kubewire.api.annotation import Int32
+from kubewire.api.meta import ObjectMeta
+from kubewire.api.selector import LabelSelector
 
 
 class PodDisruptionBudgetSpec(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):

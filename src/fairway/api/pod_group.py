@@ -4,8 +4,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from fairway.api.annotation import Int32
-from fairway.api.meta import ObjectMeta
+from kubewire.api.annotation import Int32
+from kubewire.api.meta import ObjectMeta
 
 POD_GROUP_API: Final = "scheduling.x-k8s.io"
 

@@ -2,8 +2,8 @@
 
 from msgspec import Struct
 
-from fairway.api.meta import ObjectMeta
-from fairway.api.selector import LabelSelector
+from kubewire.api.meta import ObjectMeta
+from kubewire.api.selector import LabelSelector
 
 
 class LabelsSpec(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):

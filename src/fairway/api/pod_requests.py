@@ -18,7 +18,6 @@ from typing import Final
 
 from msgspec import structs
 
-from fairway.api.annotation import QuantityText
 from fairway.api.pod import (
     ALWAYS,
     INFEASIBLE,
@@ -29,7 +28,8 @@ from fairway.api.pod import (
     PodStatus,
     Quantities,
 )
-from fairway.api.quantity import Quantity, QuantityError
+from kubewire.api.annotation import QuantityText
+from kubewire.api.quantity import Quantity, QuantityError
 
 CPU: Final = "cpu"
 MEMORY: Final = "memory"
@@ -76,9 +76,9 @@ def readable_requests(pod: Pod, *, missing: Mapping[str, str] = _NONE) -> tuple[
     problems: dict[str, None] = {}
 
     def lenient(read: _Read) -> _Read:
-        def reading(given: Mapping[str, QuantityText] | None) -> Amounts:
+        def reading(quantities: Mapping[str, QuantityText] | None) -> Amounts:
             amounts: Amounts = {}
-            for name, text in (given or {}).items():
+            for name, text in (quantities or {}).items():
                 try:
                     amounts |= read({name: text})
                 except QuantityError as error:
@@ -94,7 +94,7 @@ def scoring_requests(pod: Pod) -> Amounts:
     """Return what a pod on a node counts when kube-scheduler scores the node: containers without a request count a
     default one.
 
-    If the pod as a whole has requests, only resources that are requested nowhere get the default. Invalid quantities
+    If the pod as a whole has requests, only resources that no container requests get the default. Invalid quantities
     count 0.
     """
     requests, _ = readable_requests(pod)
@@ -136,9 +136,9 @@ def _requests(pod: Pod, whole: _Read, billionths: _Read, missing: Mapping[str, s
 
 def _total(pod: Pod, read: _Read, missing: Mapping[str, str]) -> Amounts:
     total = _of_containers(pod, read, missing)
-    asked = pod.spec.resources.requests if pod.spec.resources is not None else None
-    if asked and any(_is_pod_level(name) for name in asked):
-        for name, amount in _of_pod(pod, asked, read).items():
+    requests = pod.spec.resources.requests if pod.spec.resources is not None else None
+    if requests and any(_is_pod_level(name) for name in requests):
+        for name, amount in _of_pod(pod, requests, read).items():
             if _is_pod_level(name):
                 total[name] = amount
     if pod.spec.overhead:
@@ -152,8 +152,8 @@ def _of_pod(pod: Pod, asked: Quantities, read: _Read) -> Amounts:
     if status.resources is None:
         return read(asked)
     held = {} if _infeasible(pod) else read(asked)
-    for each in (status.resources.requests, status.allocatedResources):
-        _raise(held, read(each))
+    for requests in (status.resources.requests, status.allocatedResources):
+        _raise(held, read(requests))
     return held
 
 
@@ -184,14 +184,20 @@ def _settled(pod: Pod) -> bool:
     if not (status.containerStatuses or status.initContainerStatuses):
         return True
     containers = (*pod.spec.containers, *pod.spec.initContainers)
-    asked = {each.name: each.resources.requests for each in containers}
+    asked = {container.name: container.resources.requests for container in containers}
     if len(asked) != len(containers):
         return False
-    for each in (*status.containerStatuses, *status.initContainerStatuses):
-        requests = asked.get(each.name)
-        if each.allocatedResources is not None and each.allocatedResources != requests:
+    for container_status in (*status.containerStatuses, *status.initContainerStatuses):
+        requests = asked.get(container_status.name)
+        if (
+            container_status.allocatedResources is not None
+            and container_status.allocatedResources != requests
+        ):
             return False
-        if each.resources is not None and each.resources.requests not in (None, requests):
+        if container_status.resources is not None and container_status.resources.requests not in (
+            None,
+            requests,
+        ):
             return False
     return True
 
@@ -205,8 +211,8 @@ def _together(pod: Pod, of: _Of, read: _Read, missing: Mapping[str, str]) -> Amo
 
     statuses: dict[str, ContainerStatus] = {}
     if of is not _asked:
-        for each in (*status.containerStatuses, *status.initContainerStatuses):
-            statuses.setdefault(each.name, each)
+        for container_status in (*status.containerStatuses, *status.initContainerStatuses):
+            statuses.setdefault(container_status.name, container_status)
     total: Amounts = {}
     for container in pod.spec.containers:
         _add(total, amounts(container))
@@ -245,9 +251,9 @@ def _claimed(pod: Pod, read: _Read) -> Amounts:
     total: Amounts = {}
     for claim in pod.status.nodeAllocatableResourceClaimStatuses:
         _add(total, read(claim.resources))
-        for each in claim.mapping:
-            if each.quantity is not None:
-                _add(total, read({each.name: each.quantity}))
+        for resource in claim.mapping:
+            if resource.quantity is not None:
+                _add(total, read({resource.name: resource.quantity}))
         for extra in claim.overhead:
             if extra.perPod is not None:
                 _add(total, read({extra.name: extra.perPod}))
@@ -279,16 +285,18 @@ def _raise(total: Amounts, other: Amounts) -> None:
             total[name] = amount
 
 
-def _whole(given: Mapping[str, QuantityText] | None) -> Amounts:
+def _whole(quantities: Mapping[str, QuantityText] | None) -> Amounts:
     """Raises _Fraction."""
-    if not given:
+    if not quantities:
         return {}
-    return {name: _in_units(name, text) for name, text in given.items()}
+    return {name: _in_units(name, text) for name, text in quantities.items()}
 
 
-def _billionths(given: Mapping[str, QuantityText] | None) -> Amounts:
+def _billionths(quantities: Mapping[str, QuantityText] | None) -> Amounts:
     """Of the unit. Quantities have nothing smaller than a billionth of one."""
-    return {name: _parsed(name, text, _NANO + _thousandths(name)) for name, text in (given or {}).items()}
+    return {
+        name: _parsed(name, text, _NANO + _thousandths(name)) for name, text in (quantities or {}).items()
+    }
 
 
 def _rounded_up(billionths: Amounts) -> Amounts:

@@ -4,8 +4,8 @@ from typing import Annotated
 
 from msgspec import Struct, field
 
-from fairway.api.annotation import Field, Int32, Int64, Time, no_items
-from fairway.api.meta import Condition, Conditions, ObjectMeta, is_dropped
+from kubewire.api.annotation import Field, Int32, Int64, Time, no_items
+from kubewire.api.meta import Condition, Conditions, ObjectMeta, is_dropped
 
 
 class AddOnPlacementScoreItem(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):

@@ -2,7 +2,7 @@
 
 from msgspec import Struct, field
 
-from fairway.api.meta import ObjectMeta
+from kubewire.api.meta import ObjectMeta
 
 
 class Secret(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):

@@ -1,8 +1,7 @@
 """Check a document of a user strictly, before it is decoded.
 
-Decoding is lenient, because a hub may contain invalid objects. In a file of a user, a
-misspelt field must not be dropped silently. The walk over the schema is compiled to
-closures once per kind.
+Decoding is lenient, because a hub may contain invalid objects. In a file of a user, a misspelt field must not be
+dropped silently. The walk over the schema is compiled to closures once per kind.
 """
 
 import binascii
@@ -18,8 +17,6 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from fairway.api import naming
-from fairway.api.annotation import NO_DEFAULT, Field, Time
 from fairway.api.hosted_request import (
     SIZE_AND_DEMAND,
     TWO_SELECTIONS,
@@ -28,23 +25,31 @@ from fairway.api.hosted_request import (
 )
 from fairway.api.hosting_policy import (
     NEGATIVE_AMOUNT,
+    NO_TOKENS,
     SAME_TIMES,
+    SEVERAL_DEFAULTS,
+    TOKEN_SECRETS,
     HostedClusterDemand,
     HostedClusterSize,
+    HostingPermits,
+    HostingPolicySpec,
+    HostingQuota,
     QuietHours,
 )
-from fairway.api.meta import ObjectMeta
-from fairway.api.quantity import QUANTITY_REMEDY, Quantity, QuantityError
-from fairway.api.schema import QUANTITY_PATTERN
-from fairway.api.selector import (
+from fairway.api.work import CEL, ConditionRule
+from kubewire.api import naming
+from kubewire.api.annotation import NO_DEFAULT, Field, Time
+from kubewire.api.meta import ObjectMeta
+from kubewire.api.quantity import QUANTITY_REMEDY, Quantity, QuantityError
+from kubewire.api.schema import QUANTITY_PATTERN
+from kubewire.api.selector import (
     OPERATORS,
     LabelSelector,
     LabelSelectorRequirement,
     quote,
     requirement_problems,
 )
-from fairway.api.shape import Form, Node, shape_of
-from fairway.api.work import CEL, ConditionRule
+from kubewire.api.shape import Form, Node, shape_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,9 +182,9 @@ def _duplicates(value: Sequence[Any], path: str, keys: tuple[str, ...]) -> Itera
     for index, item in enumerate(value):
         if not isinstance(item, Mapping):
             continue
-        key = tuple(str(item.get(each)) for each in keys)
+        key = tuple(str(item.get(field)) for field in keys)
         if key in seen:
-            named = " and ".join(f"{each} {quote(text)}" for each, text in zip(keys, key, strict=True))
+            named = " and ".join(f"{field} {quote(text)}" for field, text in zip(keys, key, strict=True))
             yield Problem(f"{path}[{index}]", f"{named} {DUPLICATE}", "keep one of the two")
         seen.add(key)
 
@@ -322,7 +327,7 @@ def _request(value: Mapping[str, Any], path: str) -> Iterator[Problem]:
 
 def _constraints(value: Mapping[str, Any], path: str) -> Iterator[Problem]:
     inline = (value.get(name) for name in ("selector", "tolerations"))
-    if value.get("placement") is not None and any(each is not None for each in inline):
+    if value.get("placement") is not None and any(field is not None for field in inline):
         yield _ruled(path, TWO_SELECTIONS)
 
 
@@ -332,9 +337,25 @@ def _amounts(value: Mapping[str, Any], path: str) -> Iterator[Problem]:
             yield _ruled(f"{path}.{name}", NEGATIVE_AMOUNT)
 
 
+def _policy(value: Mapping[str, Any], path: str) -> Iterator[Problem]:
+    classes = value.get("priorityClasses")
+    if isinstance(classes, Sequence):
+        defaults = [
+            class_ for class_ in classes if isinstance(class_, Mapping) and class_.get("default") is True
+        ]
+        if len(defaults) > 1:
+            yield _ruled(f"{path}.priorityClasses", SEVERAL_DEFAULTS)
+
+
 def _quiet_hours(value: Mapping[str, Any], path: str) -> Iterator[Problem]:
     if value.get("start") is not None and value.get("start") == value.get("end"):
         yield _ruled(path, SAME_TIMES)
+
+
+def _permits(value: Mapping[str, Any], path: str) -> Iterator[Problem]:
+    types = value.get("secretTypes")
+    if isinstance(types, Sequence) and any(name in types for name in TOKEN_SECRETS):
+        yield _ruled(f"{path}.secretTypes", NO_TOKENS)
 
 
 def _ruled(path: str, message: str) -> Problem:
@@ -369,7 +390,7 @@ def _requirement(value: Mapping[str, Any], path: str) -> Iterator[Problem]:
     key, operator, values = value.get("key"), value.get("operator"), value.get("values") or ()
     if not isinstance(key, str) or not isinstance(operator, str) or not isinstance(values, list | tuple):
         return
-    if not all(isinstance(each, str) for each in values):
+    if not all(isinstance(value, str) for value in values):
         return
     for place, message in requirement_problems(key=key, operator=operator, values=values):
         remedy = _KEY_REMEDY if place == "key" else _VALUE_REMEDY
@@ -391,6 +412,9 @@ _FURTHER: Final[Mapping[type[Struct], Callable[[Mapping[str, Any], str], Iterato
     HostingConstraints: _constraints,
     HostedClusterDemand: _amounts,
     HostedClusterSize: _amounts,
+    HostingPermits: _permits,
+    HostingPolicySpec: _policy,
+    HostingQuota: _amounts,
     QuietHours: _quiet_hours,
 }
 

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Final
 
 from msgspec import Struct, field
 
-from fairway.api.annotation import Field, Int32, Int64, QuantityText
-from fairway.api.meta import Condition, ObjectMeta
+from kubewire.api.annotation import Field, Int32, Int64, QuantityText
+from kubewire.api.meta import Condition, ObjectMeta
 
 NEON_GROUP: Final = "vm.neon.tech"
 NEON_VERSION: Final = f"{NEON_GROUP}/v1"
@@ -29,6 +29,8 @@ VM_NAME_LABEL: Final = "vm.neon.tech/name"
 """Label of a runner pod: the name of its VirtualMachine."""
 AUTO_MIGRATION_LABEL: Final = "autoscaling.neon.tech/auto-migration-enabled"
 AUTOSCALING_LABEL: Final = "autoscaling.neon.tech/enabled"
+SCALING_BOUNDS: Final = "autoscaling.neon.tech/bounds"
+"""Annotation: the bounds within which agents scale a VirtualMachine, as JSON."""
 SCALING_UNIT: Final = "autoscaling.neon.tech/scaling-unit"
 REQUESTED: Final = "internal.autoscaling.neon.tech/resources-requested"
 APPROVED: Final = "internal.autoscaling.neon.tech/resources-approved"

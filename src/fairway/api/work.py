@@ -4,8 +4,8 @@ from typing import Annotated, Final
 
 from msgspec import Struct, field
 
-from fairway.api.annotation import Field, Int32, Int64, Manifest, Time, no_items
-from fairway.api.meta import Condition, Conditions, ObjectMeta
+from kubewire.api.annotation import Field, Int32, Int64, Manifest, Time, no_items
+from kubewire.api.meta import Condition, Conditions, ObjectMeta
 
 WORK_GROUP: Final = "work.open-cluster-management.io"
 
@@ -78,9 +78,9 @@ class DeleteOption(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tr
 class JsonPath(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     name: Annotated[str, Field("Name of the reported value.", required=True)] = field(default_factory=str)
     version: Annotated[str, Field("API version that the path applies to; empty means any.")] = ""
-    path: Annotated[str, Field("JSONPath of the value below status.", required=True)] = field(
-        default_factory=str
-    )
+    path: Annotated[
+        str, Field("JSONPath of the value from the root of the object, such as .status.phase.", required=True)
+    ] = field(default_factory=str)
 
 
 class FeedbackRule(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):

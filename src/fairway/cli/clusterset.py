@@ -3,18 +3,22 @@
 All names are checked before anything is written, so that a misspelt name changes nothing.
 """
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from collections.abc import Iterable
+from typing import Final
 
 import click
 
-from fairway.cli.client.session import HubChoice, hub_options, talk, unknown
-from fairway.cli.completion import complete
+from fairway.api.cluster import CLUSTER_SET_LABEL
+from fairway.api.clusterset import LABEL_SELECTOR
+from fairway.api.resources import MANAGED_CLUSTER_SET_BINDINGS, MANAGED_CLUSTER_SETS, MANAGED_CLUSTERS
+from fairway.cli.client.names import NAMESPACES
+from fairway.cli.client.objects import listed
+from fairway.cli.client.session import talk, unknown
 from fairway.cli.errors import EXIT_OK, BadInputError
-from fairway.cli.output import say
-
-if TYPE_CHECKING:
-    from fairway.kube import Client
+from fairway.cli.get.clusters import members
+from fairway.cli.options.hub import HubChoice
+from fairway.cli.text import say
+from kubewire.client import AlreadyExists, Client, NotFound, Patch
 
 BOUND: Final = "set {name} bound to namespace {namespace}"
 ALREADY_BOUND: Final = "set {name} already bound to namespace {namespace}"
@@ -24,7 +28,6 @@ ADDED: Final = "cluster {cluster} added to set {name}"
 MOVED: Final = "cluster {cluster} moved from set {before} to set {name}"
 ALREADY_IN: Final = "cluster {cluster} already in set {name}"
 DRY_RUN: Final = " (dry run)"
-
 CLUSTER_NAMESPACE: Final = (
     "namespace {name} belongs to the cluster of that name, whose agent can read it; bind another namespace"
 )
@@ -35,8 +38,6 @@ SELECTS: Final = (
 NO_CLUSTERS: Final = "no cluster named; for example: --clusters a,b"
 EMPTY_NAME: Final = "{option}: empty name"
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-
 
 def names_in(texts: Iterable[str], *, option: str) -> list[str]:
     """Split names at commas and drop duplicates. Raises click's usage error for an empty name."""
@@ -46,83 +47,28 @@ def names_in(texts: Iterable[str], *, option: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-dry_run_option: Final = click.option(
-    "--dry-run", is_flag=True, help="Send dry-run requests and write nothing."
-)
-
-
-def _namespaces(command: _Command) -> _Command:
-    option = click.option(
-        "-n",
-        "--namespace",
-        "namespaces",
-        multiple=True,
-        metavar="NAME",
-        shell_complete=complete("namespaces"),
-        help="Namespaces, separated by commas. Can be repeated.  [default: the context's]",
-    )
-    return option(command)
-
-
-_set_argument: Final = click.argument("name", metavar="SET", shell_complete=complete("clustersets"))
-
-
-@click.group(
-    short_help="Bind cluster sets to namespaces, and add clusters.",
-    epilog="""\b
-Examples:
-  fairway clusterset bind default -n ns1
-  fairway clusterset set apps --clusters c1,c2
-  fairway clusterset unbind default -n ns1
-  fairway get clustersets
-""",
-)
-def clusterset() -> None:
-    """Bind cluster sets to namespaces, and add clusters to them."""
-
-
-@clusterset.command(
-    short_help="Let the placements of a namespace use a set.",
-    epilog="""\b
-Examples:
-  fairway clusterset bind default -n ns1
-  fairway clusterset bind apps -n ns1,ns2 --dry-run
-""",
-)
-@_set_argument
-@_namespaces
-@dry_run_option
-@hub_options
 def bind(name: str, namespaces: tuple[str, ...], dry_run: bool, hub: HubChoice) -> int:
-    """Let the placements of a namespace select clusters of a set."""
-
-    async def work(client: "Client") -> None:
-        from fairway.cli.client.names import NAMESPACES
-        from fairway.cli.client.objects import listed
-        from fairway.kube import MANAGED_CLUSTER_SETS, MANAGED_CLUSTERS
-
+    async def work(client: Client) -> None:
         wanted = names_in(namespaces, option="-n") or [client.namespace]
-        sets = {each.metadata.name for each in await listed(client, MANAGED_CLUSTER_SETS)}
+        sets = {cluster_set.metadata.name for cluster_set in await listed(client, MANAGED_CLUSTER_SETS)}
         if name not in sets:
             raise unknown("cluster set", name, sets)
-        there = {each.metadata.name for each in await listed(client, NAMESPACES)}
-        clusters = {each.metadata.name for each in await listed(client, MANAGED_CLUSTERS)}
-        for each in wanted:
-            if each not in there:
-                raise unknown("namespace", each, there)
-            if each in clusters:
-                raise BadInputError(CLUSTER_NAMESPACE.format(name=each))
-        for each in wanted:
-            done = await _bind(client, name, each, dry_run=dry_run)
-            _report(BOUND if done else ALREADY_BOUND, dry_run=done and dry_run, name=name, namespace=each)
+        there = {namespace.metadata.name for namespace in await listed(client, NAMESPACES)}
+        clusters = {cluster.metadata.name for cluster in await listed(client, MANAGED_CLUSTERS)}
+        for space in wanted:
+            if space not in there:
+                raise unknown("namespace", space, there)
+            if space in clusters:
+                raise BadInputError(CLUSTER_NAMESPACE.format(name=space))
+        for space in wanted:
+            done = await _bind(client, name, space, dry_run=dry_run)
+            _report(BOUND if done else ALREADY_BOUND, dry_run=done and dry_run, name=name, namespace=space)
 
     talk(hub, work)
     return EXIT_OK
 
 
-async def _bind(client: "Client", name: str, namespace: str, *, dry_run: bool) -> bool:
-    from fairway.kube import MANAGED_CLUSTER_SET_BINDINGS, AlreadyExists
-
+async def _bind(client: Client, name: str, namespace: str, *, dry_run: bool) -> bool:
     body = {"metadata": {"name": name, "namespace": namespace}, "spec": {"clusterSet": name}}
     try:
         await client.create(MANAGED_CLUSTER_SET_BINDINGS, body, namespace=namespace, dry_run=dry_run)
@@ -131,105 +77,60 @@ async def _bind(client: "Client", name: str, namespace: str, *, dry_run: bool) -
     return True
 
 
-@clusterset.command(
-    short_help="Remove the binding of a set to a namespace.",
-    epilog="""\b
-Examples:
-  fairway clusterset unbind default -n ns1
-""",
-)
-@_set_argument
-@_namespaces
-@dry_run_option
-@hub_options
 def unbind(name: str, namespaces: tuple[str, ...], dry_run: bool, hub: HubChoice) -> int:
-    """Remove the binding of a set to a namespace. Its placements lose the clusters of the set.
-
-    This also works for a set that was deleted.
-    """
-
-    async def work(client: "Client") -> None:
-        from fairway.cli.client.objects import listed
-        from fairway.kube import MANAGED_CLUSTER_SET_BINDINGS, MANAGED_CLUSTER_SETS, NotFound
-
+    async def work(client: Client) -> None:
         wanted = names_in(namespaces, option="-n") or [client.namespace]
         bound = {
-            (each.metadata.namespace, each.metadata.name)
-            for each in await listed(client, MANAGED_CLUSTER_SET_BINDINGS)
+            (binding.metadata.namespace, binding.metadata.name)
+            for binding in await listed(client, MANAGED_CLUSTER_SET_BINDINGS)
         }
         if name not in {known for _, known in bound}:
-            sets = {each.metadata.name for each in await listed(client, MANAGED_CLUSTER_SETS)}
+            sets = {cluster_set.metadata.name for cluster_set in await listed(client, MANAGED_CLUSTER_SETS)}
             if name not in sets:
                 raise unknown("cluster set", name, sets)
-        for each in wanted:
-            done = (each, name) in bound
+        for space in wanted:
+            done = (space, name) in bound
             if done:
                 try:
-                    await client.delete(MANAGED_CLUSTER_SET_BINDINGS, name, namespace=each, dry_run=dry_run)
+                    await client.delete(MANAGED_CLUSTER_SET_BINDINGS, name, namespace=space, dry_run=dry_run)
                 except NotFound:
                     done = False
-            _report(UNBOUND if done else NOT_BOUND, dry_run=done and dry_run, name=name, namespace=each)
+            _report(UNBOUND if done else NOT_BOUND, dry_run=done and dry_run, name=name, namespace=space)
 
     talk(hub, work)
     return EXIT_OK
 
 
-@clusterset.command(
-    "set",
-    short_help="Add clusters to a set.",
-    epilog="""\b
-Examples:
-  fairway clusterset set apps --clusters c1,c2
-  fairway clusterset set apps --clusters c1 --clusters c2 --dry-run
-
-\b
-A cluster belongs to one such set at a time; adding it to another removes it from the first.
-""",
-)
-@_set_argument
-@click.option(
-    "--clusters",
-    multiple=True,
-    metavar="NAMES",
-    shell_complete=complete("clusters"),
-    help="Clusters, separated by commas. Can be repeated.",
-)
-@dry_run_option
-@hub_options
 def fill(name: str, clusters: tuple[str, ...], dry_run: bool, hub: HubChoice) -> int:
-    """Add clusters to a set."""
     wanted = names_in(clusters, option="--clusters")
     if not wanted:
         raise click.UsageError(NO_CLUSTERS)
 
-    async def work(client: "Client") -> None:
-        from fairway.api.cluster import CLUSTER_SET_LABEL
-        from fairway.api.clusterset import LABEL_SELECTOR
-        from fairway.cli.client.objects import listed
-        from fairway.cli.get.clusters import members
-        from fairway.kube import MANAGED_CLUSTER_SETS, MANAGED_CLUSTERS, Patch
-
-        sets = {each.metadata.name: each for each in await listed(client, MANAGED_CLUSTER_SETS)}
+    async def work(client: Client) -> None:
+        sets = {
+            cluster_set.metadata.name: cluster_set
+            for cluster_set in await listed(client, MANAGED_CLUSTER_SETS)
+        }
         if name not in sets:
             raise unknown("cluster set", name, sets)
         if sets[name].spec.clusterSelector.selectorType == LABEL_SELECTOR:
             selector = members(sets[name]) or "all clusters"
             raise BadInputError(SELECTS.format(name=name, selector=selector))
-        there = {each.metadata.name: each for each in await listed(client, MANAGED_CLUSTERS)}
-        for each in wanted:
-            if each not in there:
-                raise unknown("cluster", each, there)
-        for each in wanted:
-            before = there[each].metadata.labels.get(CLUSTER_SET_LABEL, "")
+        there = {cluster.metadata.name: cluster for cluster in await listed(client, MANAGED_CLUSTERS)}
+        for cluster in wanted:
+            if cluster not in there:
+                raise unknown("cluster", cluster, there)
+        for cluster in wanted:
+            before = there[cluster].metadata.labels.get(CLUSTER_SET_LABEL, "")
             if before == name:
-                _report(ALREADY_IN, cluster=each, name=name)
+                _report(ALREADY_IN, cluster=cluster, name=name)
                 continue
             # With the uid: a new cluster of the same name may belong to another owner.
-            metadata = {"uid": there[each].metadata.uid, "labels": {CLUSTER_SET_LABEL: name}}
+            metadata = {"uid": there[cluster].metadata.uid, "labels": {CLUSTER_SET_LABEL: name}}
             await client.patch(
-                MANAGED_CLUSTERS, each, {"metadata": metadata}, kind=Patch.MERGE, dry_run=dry_run
+                MANAGED_CLUSTERS, cluster, {"metadata": metadata}, kind=Patch.MERGE, dry_run=dry_run
             )
-            _report(MOVED if before else ADDED, dry_run=dry_run, cluster=each, name=name, before=before)
+            _report(MOVED if before else ADDED, dry_run=dry_run, cluster=cluster, name=name, before=before)
 
     talk(hub, work)
     return EXIT_OK

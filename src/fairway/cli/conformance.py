@@ -3,18 +3,17 @@
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
-
-import click
+from typing import Final
 
 from fairway.cli.errors import EXIT_NO, EXIT_OK, BadInputError
-from fairway.cli.options.scheduler import load_scheduling, scheduler_option
-from fairway.cli.output import OutputFormat, emit, output_option, say
+from fairway.cli.options.output import OutputFormat
+from fairway.cli.output import emit
 from fairway.cli.progress import tracked
+from fairway.cli.scheduling import load_scheduling
+from fairway.cli.text import say
+from fairway.engine.profile import Profile
+from fairway.whatif.conformance.placement import run
 from fairway.whatif.conformance.recording import ConformanceError, Recording, Result, open_recording
-
-if TYPE_CHECKING:
-    from fairway.engine.profile import Profile
 
 SUMMARY: Final = "{passed} passed, {failed} failed"
 DIFFERENCES_PER_ROW: Final = 8
@@ -31,38 +30,10 @@ class _Tally:
     failures: list[Result] = field(default_factory=list)
 
 
-@click.command(
-    short_help="Check this version against recorded answers.",
-    epilog="""\b
-Examples:
-  fairway conformance tests/golden/quantity.jsonl
-  fairway conformance tests/golden/*.jsonl tests/golden/*.gz --show 3
-  fairway conformance tests/golden/cel.jsonl -o json
-
-\b
-Exit status: 0 all passed, 1 some failed, 2 a file could not be used.
-""",
-)
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option(
-    "--show",
-    type=click.IntRange(min=0),
-    default=10,
-    show_default=True,
-    help="Maximum number of failed rows to print in full.",
-)
-@scheduler_option
-@output_option
 def conformance(
     files: tuple[str, ...], show: int, scheduler_config: Path | None, output: OutputFormat
 ) -> int:
-    """Run recorded answers and compare field by field.
-
-    Each FILE holds recorded answers of one family (placement, cel, quantity, pod-requests, pod-scheduling),
-    one JSON object per line, plain or gzipped. The family is detected from the content. With --scheduler-config,
-    placements are decided by the profile of that file.
-    """
-    profile = None if scheduler_config is None else load_scheduling(scheduler_config).placement
+    profile = None if scheduler_config is None else load_scheduling(scheduler_config).profile
     try:
         # Open all files before running the first: an unusable file is reported at once, not after minutes.
         tallies = [_run(recording, profile) for recording in [open_recording(file) for file in files]]
@@ -88,11 +59,9 @@ def conformance(
     return EXIT_NO if failed else EXIT_OK
 
 
-def _run(recording: Recording, profile: "Profile | None") -> _Tally:
+def _run(recording: Recording, profile: Profile | None) -> _Tally:
     runner = None
     if profile is not None and recording.family == PLACEMENT:
-        from fairway.whatif.conformance.placement import run
-
         runner = partial(run, profile=profile)
     tally = _Tally(recording)
     for result in tracked(recording.run(runner=runner), recording.family, total=len(recording)):

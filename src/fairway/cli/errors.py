@@ -7,10 +7,11 @@ prints them and turns them into an exit status.
 from dataclasses import dataclass
 from typing import ClassVar
 
+from fairway.cli.interrupt import EXIT_INTERRUPTED as EXIT_INTERRUPTED
+
 EXIT_OK = 0
 EXIT_NO = 1
 EXIT_BAD_INPUT = 2
-EXIT_INTERRUPTED = 130
 
 PROBLEMS_SHOWN = 20
 DEBUG_VARIABLE = "FAIRWAY_DEBUG"

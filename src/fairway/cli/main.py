@@ -1,7 +1,7 @@
 """The `fairway` command: run a verb, and turn errors into messages and exit codes.
 
-Verbs are imported on first use, so that `fairway --help` is fast. To add a verb, write a module with a click command
-and add a line to `VERBS`.
+The declaration of a verb is imported on first use, and what carries it out when it runs (`lazy`), so that help and
+completion are fast. To add a verb, declare it in `commands` and add a line to `VERBS`.
 
 Exit codes: 0 ok, 1 the answer is no, 2 bad input or usage, 130 interrupted. Tracebacks are shown only with
 FAIRWAY_DEBUG=1.
@@ -14,77 +14,60 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from difflib import get_close_matches
-from importlib import import_module
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import click
 from click.shell_completion import shell_complete
 
 from fairway import __version__
+from fairway.cli.commands.completion import COMPLETION_VARIABLE
 from fairway.cli.errors import DEBUG_VARIABLE, EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, CommandError
-from fairway.cli.output import say
+from fairway.cli.interrupt import INTERRUPTED
+from fairway.cli.lazy import load
+from fairway.cli.text import say
+from kubewire.user_agent import identify
 
 INTERNAL_ERROR = (
     "fairway: internal error: {error}\n"
     f"This is a bug in Fairway, not in your input. Set {DEBUG_VARIABLE}=1 to see the traceback."
 )
-COMPLETION_VARIABLE = "_FAIRWAY_COMPLETE"
 PLUGIN = "kubectl-fairway"
 """Name of the console script that kubectl runs for `kubectl fairway`."""
-INTERRUPTED = "fairway: interrupted"
 OUT_OF_MEMORY = "fairway: not enough memory for this input"
 SYSTEM_ERROR = "fairway: {error}"
 NO_STDOUT = "fairway: standard output is closed"
 UNPRINTABLE = "fairway-unprintable"
 
-
 _REPLACEMENTS: Final = {"…": "...", "×": "x"}
 
-
-class Verb(NamedTuple):
-    """The click command of a verb (`module:attribute`) and its summary."""
-
-    target: str
-    help: str
-
-
-VERBS: Final[dict[str, Verb]] = {
-    "accept": Verb("fairway.cli.accept.command:accept", "Accept clusters that request to join."),
-    "addon": Verb("fairway.cli.addon.command:addon", "Install Fairway's add-on on managed clusters."),
-    "agent": Verb("fairway.cli.agent.command:agent", "Run the add-on's agent on a managed cluster."),
-    "apply": Verb("fairway.cli.apply:apply", "Apply objects in files to a hub."),
-    "clusterset": Verb(
-        "fairway.cli.clusterset:clusterset", "Bind cluster sets to namespaces, and add clusters."
-    ),
-    "completion": Verb("fairway.cli.completion:completion", "Print the completion script of a shell."),
-    "conformance": Verb(
-        "fairway.cli.conformance:conformance", "Check this version against recorded answers."
-    ),
-    "crds": Verb("fairway.cli.crds:crds", "Print the CRDs, for kubectl apply."),
-    "explain": Verb("fairway.cli.explain.command:explain", "Explain a decision, and what would change it."),
-    "fleet": Verb("fairway.cli.fleet.command:fleet", "Generate fleets, and apply them to a hub."),
-    "get": Verb("fairway.cli.get.command:get", "List clusters, sets, placements, scores and decisions."),
-    "hosting": Verb(
-        "fairway.cli.hosting.request:hosting", "Show room for hosted clusters, try requests, and plan moves."
-    ),
-    "hub": Verb("fairway.cli.hub.command:hub", "Run an embedded Kubernetes API server, and manage its data."),
-    "join": Verb("fairway.cli.join.command:join", "Join a cluster to a hub, and run its klusterlet."),
-    "lint": Verb("fairway.cli.lint:lint", "Find mistakes in placements."),
-    "machines": Verb(
-        "fairway.cli.machines.command:machines", "Show virtual machines that grow and move, and explain pods."
-    ),
-    "place": Verb("fairway.cli.place:place", "Decide placements and print the decisions."),
-    "provider": Verb(
-        "fairway.cli.provider.command:provider", "Run score providers, and manage their scores."
-    ),
-    "simulate": Verb("fairway.cli.simulate.command:simulate", "Compare policies on a trace, without a hub."),
-    "run": Verb("fairway.cli.run.command:run", "Run the controllers against a hub."),
-    "scheduler": Verb(
-        "fairway.cli.scheduler.command:scheduler", "Check scheduler configurations, and list plugins."
-    ),
-    "up": Verb("fairway.cli.up.command:up", "Start a hub with controllers and a synthetic fleet."),
+VERBS: Final[dict[str, str]] = {
+    "accept": "Accept clusters that request to join.",
+    "addon": "Install Fairway's add-on on managed clusters.",
+    "agent": "Run the add-on's agent on a managed cluster.",
+    "apply": "Apply objects in files to a hub.",
+    "clusterset": "Bind cluster sets to namespaces, and add clusters.",
+    "completion": "Print the completion script of a shell.",
+    "conformance": "Check this version against recorded answers.",
+    "crds": "Print the CRDs, for kubectl apply.",
+    "explain": "Explain a decision, and what would change it.",
+    "fleet": "Generate fleets, and apply them to a hub.",
+    "get": "List clusters, sets, placements, scores and decisions.",
+    "hosting": "Show room for hosted clusters, try requests, and plan moves.",
+    "hub": "Run an embedded Kubernetes API server, and manage its data.",
+    "install": "Print the manifests of Fairway, for kubectl apply.",
+    "join": "Join a cluster to a hub, and run its klusterlet.",
+    "lint": "Find mistakes in placements.",
+    "machines": "Show virtual machines that grow and move, and explain pods.",
+    "place": "Decide placements and print the decisions.",
+    "provider": "Run score providers, and manage their scores.",
+    "simulate": "Compare policies on a trace, without a hub.",
+    "run": "Run the controllers against a hub.",
+    "scheduler": "Check scheduler configurations, and list plugins.",
+    "uninstall": "Delete Fairway from a hub.",
+    "up": "Start a hub with controllers and a synthetic fleet.",
 }
+"""Summary by name; `commands` has a module of the same name with the click command."""
 
 
 class VerbGroup(click.Group):
@@ -94,13 +77,11 @@ class VerbGroup(click.Group):
         return sorted({*VERBS, *super().list_commands(ctx)})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        verb = VERBS.get(cmd_name)
-        if verb is None:
+        if cmd_name not in VERBS:
             return super().get_command(ctx, cmd_name)
-        module, _, attribute = verb.target.partition(":")
-        command = getattr(import_module(module), attribute)
+        command = load(f"fairway.cli.commands.{cmd_name}:{cmd_name}")
         if not isinstance(command, click.Command):
-            raise TypeError(f"{verb.target} is not a click command")
+            raise TypeError(f"{cmd_name} is not a click command")
         return command
 
     def resolve_command(
@@ -114,9 +95,7 @@ class VerbGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl(
-                [(name, VERBS[name].help) for name in self.list_commands(ctx) if name in VERBS]
-            )
+            formatter.write_dl([(name, VERBS[name]) for name in self.list_commands(ctx) if name in VERBS])
 
 
 @click.group(
@@ -145,6 +124,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     program = "kubectl fairway" if Path(sys.argv[0]).name == PLUGIN else "fairway"
     if not _can_print():
         return EXIT_BAD_INPUT
+    identify(program="fairway", version=__version__)
     try:
         # click's main returns 1 for a broken pipe, which here means that the answer is no.
         instruction = os.environ.get(COMPLETION_VARIABLE)
@@ -206,9 +186,9 @@ def _replace_unencodable(error: UnicodeError) -> tuple[str, int]:
     """Replace characters that the terminal's encoding lacks."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
-    found = error.object[error.start : error.end]
+    unprintable = error.object[error.start : error.end]
     replaced = "".join(
-        _REPLACEMENTS.get(char) or char.encode("ascii", "backslashreplace").decode() for char in found
+        _REPLACEMENTS.get(char) or char.encode("ascii", "backslashreplace").decode() for char in unprintable
     )
     return replaced, error.end
 

@@ -1,59 +1,46 @@
 """Print rows as a table, YAML or JSON.
 
-On a terminal, rich draws the table with colours and wraps long cells. Elsewhere it is plain text with aligned columns,
-never cut and never coloured, so that it can be piped and compared. YAML and JSON have sorted keys, so that the same
-answer gives the same bytes.
+On a terminal, a table is never wider than the terminal (`layout`), and states are coloured. Elsewhere it is plain text
+with aligned columns, never cut and never coloured, so that it can be piped and compared. YAML and JSON are always
+complete, and have sorted keys, so that the same answer gives the same bytes.
 """
 
 import io
+import os
+import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from typing import IO, Any, Final, Literal, TypeVar
+from collections.abc import Collection, Mapping, Sequence
+from itertools import zip_longest
+from types import MappingProxyType
+from typing import IO, Final
 
-import click
+import msgspec
 
-OutputFormat = Literal["table", "yaml", "json"]
+from fairway.cli.layout import GAP, NARROWEST, Column, Layout, fit, fold
+from fairway.cli.options.output import OutputFormat, is_wide
+from fairway.cli.text import cell
+from kubewire.documents.writer import dump_yaml
+
 Row = Mapping[str, object]
 
-FORMATS: Final[tuple[OutputFormat, ...]] = ("table", "yaml", "json")
-NOTHING_FOUND = "No rows."
-_GAP = "  "
-_NARROWEST: Final = 20  # characters; a wrapped column of a table on a terminal keeps at least these
+NOTHING_FOUND: Final = "No rows."
 _STYLES: Final = {
-    "True": "green",
-    "true": "green",
-    "fresh": "green",
-    "False": "red",
-    "false": "red",
-    "Unknown": "yellow",
-    "EXPIRED": "red",
-    "expired": "red",
-    "failing": "yellow",
-    "missing": "yellow",
-    "silent": "red",
+    "True": "32",
+    "true": "32",
+    "fresh": "32",
+    "False": "31",
+    "false": "31",
+    "Unknown": "33",
+    "EXPIRED": "31",
+    "expired": "31",
+    "failing": "33",
+    "missing": "33",
+    "silent": "31",
 }
-"""Colours of states on a terminal, by the last word of a cell."""
-_CONTROL: Final = {
-    code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"
-}
-
+"""Colours of states on a terminal, by the last word of a cell: green, red and yellow."""
+_BOLD: Final = "1"
 _ESCAPED: Final = {code: f"\\u{code:04x}" for code in range(127, 160)}
 """Control characters that JSON does not escape, but some terminals interpret. They occur only in strings."""
-
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-
-
-def output_option(command: _Command) -> _Command:
-    """Add `-o`, passed as `output`."""
-    option = click.option(
-        "-o",
-        "--output",
-        type=click.Choice(FORMATS),
-        default="table",
-        show_default=True,
-        help="Output format.",
-    )
-    return option(command)
 
 
 def emit(
@@ -62,11 +49,13 @@ def emit(
     columns: Mapping[str, str],
     output: OutputFormat = "table",
     document: object = None,
+    less: Collection[str] = (),
     stream: IO[str] | None = None,
 ) -> None:
     """Print `rows`; `columns` maps keys of rows to headings, in order.
 
-    YAML and JSON print `document` if given, otherwise all keys of all rows.
+    YAML and JSON print `document` if given, otherwise all keys of all rows. `less` are the columns that a narrow
+    terminal leaves out first.
     """
     target = sys.stdout if stream is None else stream
     if output != "table" and isinstance(target, io.TextIOWrapper):
@@ -76,110 +65,85 @@ def emit(
         target.write(to_json(rows if document is None else document))
     elif output == "yaml":
         target.write(to_yaml(rows if document is None else document))
-    elif target.isatty():
-        _draw(rows, columns, target)
     else:
-        target.write(plain_table(rows, columns=columns))
+        width = terminal_width(target)
+        styled = target.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        target.write(plain_table(rows, columns=columns, width=width, less=less, styled=styled))
 
 
-def say(text: str = "", *, stream: IO[str] | None = None) -> None:
-    """Print a line of text. Unlike click's echo, it leaves the encoding to the stream, as `emit` does."""
-    (sys.stdout if stream is None else stream).write(f"{visible(text)}\n")
+def terminal_width(stream: IO[str] | None = None, *, indent: str = "") -> int | None:
+    """Return the width for a table; None if it is unlimited: with -o wide, and if the output is no terminal."""
+    target = sys.stdout if stream is None else stream
+    if is_wide() or not target.isatty():
+        return None
+    return max(NARROWEST, shutil.get_terminal_size().columns - len(indent))
 
 
-def visible(text: str) -> str:
-    """Escape control characters: text from clusters must not control the user's terminal."""
-    return text.translate(_CONTROL)
-
-
-def plain_table(rows: Sequence[Row], *, columns: Mapping[str, str]) -> str:
+def plain_table(
+    rows: Sequence[Row],
+    *,
+    columns: Mapping[str, str],
+    width: int | None = None,
+    less: Collection[str] = (),
+    styled: bool = False,
+) -> str:
     """Format aligned columns, two spaces apart, without trailing blanks; numbers are right-aligned."""
     if not rows:
         return f"{NOTHING_FOUND}\n"
-    grid, widths = _grid(rows, columns)
-    numeric = [all(_is_number(row.get(key)) for row in rows) for key in columns]
-    return "".join(
-        _GAP.join(
-            text.rjust(width) if right else text.ljust(width)
-            for text, width, right in zip(line, widths, numeric, strict=True)
-        ).rstrip()
-        + "\n"
-        for line in grid
-    )
-
-
-def _grid(rows: Sequence[Row], columns: Mapping[str, str]) -> tuple[list[list[str]], list[int]]:
-    """Return all cells, the headings first, and the width of each column."""
     cells = [[cell(row.get(key)) for key in columns] for row in rows]
-    grid = [[title.upper() for title in columns.values()], *cells]
-    return grid, [max(len(line[index]) for line in grid) for index in range(len(columns))]
+    measured = columns_of(rows, columns, cells)
+    layout = fit(measured, width=width, less=less)
+    lines = _lines([column.title.upper() for column in measured], measured, layout, style=_BOLD * styled)
+    for line in cells:
+        lines += _lines(line, measured, layout, colours=_STYLES if styled else {})
+    notes = fold(layout.note, width) if width is not None and layout.note else []
+    return "".join(f"{line}\n" for line in (*lines, *notes))
 
 
-def cell(value: object) -> str:
-    """Format a value as one line of text."""
-    if value is None or value == "":
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, Mapping):
-        return ",".join(f"{key}={cell(item)}" for key, item in sorted(value.items()))
-    if isinstance(value, (list, tuple)):
-        return ",".join(cell(item) for item in value) or "-"
-    return visible(" ".join(str(value).split()))
+def columns_of(
+    rows: Sequence[Row], columns: Mapping[str, str], cells: Sequence[Sequence[str]]
+) -> list[Column]:
+    return [
+        Column(
+            key=key,
+            title=title,
+            width=max(len(title), *(len(line[at]) for line in cells)),
+            is_number=all(_is_number(row.get(key)) for row in rows),
+            is_empty=all(line[at] == "-" for line in cells),
+        )
+        for at, (key, title) in enumerate(columns.items())
+    ]
+
+
+def _lines(
+    cells: Sequence[str],
+    columns: Sequence[Column],
+    layout: Layout,
+    *,
+    style: str = "",
+    colours: Mapping[str, str] = MappingProxyType({}),
+) -> list[str]:
+    """Format a row: one line, or several if a cell is wider than its column."""
+    folded = [fold(cells[at], width) for at, width in zip(layout.shown, layout.widths, strict=True)]
+    lines: list[str] = []
+    for parts in zip_longest(*folded, fillvalue=""):
+        line: list[str] = []
+        for at, width, part in zip(layout.shown, layout.widths, parts, strict=True):
+            text = part.rjust(width) if columns[at].is_number else part.ljust(width)
+            code = style or colours.get(cells[at].rpartition(" ")[2], "")
+            line.append(text.replace(part, f"\x1b[{code}m{part}\x1b[0m", 1) if code and part else text)
+        lines.append(GAP.join(line).rstrip())
+    return lines
 
 
 def to_json(document: object) -> str:
-    import msgspec
-
     encoded = msgspec.json.encode(document, order="sorted")
     return msgspec.json.format(encoded, indent=2).decode().translate(_ESCAPED) + "\n"
 
 
 def to_yaml(document: object) -> str:
-    import msgspec
-
-    from fairway.documents.writer import dump_yaml
-
     return dump_yaml(msgspec.to_builtins(document, order="sorted"))
 
 
 def _is_number(value: object) -> bool:
     return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
-
-
-def _draw(rows: Sequence[Row], columns: Mapping[str, str], target: IO[str]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    console = Console(file=target)
-    if not rows:
-        console.print(NOTHING_FOUND)
-        return
-    _, widths = _grid(rows, columns)
-    fitting = _fit(widths, console.width)
-    if fitting is None:
-        # Names cut into small pieces can be neither read nor copied; lines that the terminal wraps can.
-        target.write(plain_table(rows, columns=columns))
-        return
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, len(_GAP), 0, 0))
-    for (key, title), width in zip(columns.items(), fitting, strict=True):
-        right = all(_is_number(row.get(key)) for row in rows)
-        table.add_column(title.upper(), overflow="fold", justify="right" if right else "left", width=width)
-    for row in rows:
-        cells = (cell(row.get(key)) for key in columns)
-        table.add_row(*(Text(each, style=_STYLES.get(each.rpartition(" ")[2], "")) for each in cells))
-    console.print(table)
-
-
-def _fit(widths: Sequence[int], width: int) -> list[int] | None:
-    """Narrow the widest columns until the table fits, the last one first; None if a column becomes unreadable."""
-    fitting = list(widths)
-    excess = sum(fitting) + len(_GAP) * (len(fitting) - 1) - width
-    for index in sorted(range(len(fitting)), key=lambda at: (at != len(fitting) - 1, -fitting[at])):
-        if excess <= 0:
-            break
-        taken = min(excess, max(0, fitting[index] - _NARROWEST))
-        fitting[index] -= taken
-        excess -= taken
-    return fitting if excess <= 0 else None

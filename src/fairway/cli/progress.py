@@ -7,6 +7,8 @@ from contextlib import ExitStack, contextmanager
 from time import monotonic
 from typing import Final, Protocol, TypeVar
 
+from fairway.cli.lazy import load
+
 _Item = TypeVar("_Item")
 _QUIET_SECONDS: Final = 0.5  # shorter work needs no bar
 _STEPS: Final = 100
@@ -23,26 +25,14 @@ def progress(title: str, *, total: float | None, wanted: bool = True) -> Iterato
     if not wanted or not sys.stderr.isatty() or os.environ.get("TERM") in ("dumb", "unknown"):
         yield lambda _amount: None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )
-    with bar:
-        task = bar.add_task(title, total=total)
-        yield lambda amount: bar.advance(task, amount)
+    with load("fairway.cli.progress_bar:draw")(title, total=total) as advance:
+        yield advance
 
 
-def tracked(items: Iterable[_Item], title: str, *, total: int) -> Iterator[_Item]:
-    """Yield `items`, with a progress bar if they take long."""
+def tracked(items: Iterable[_Item], title: str, *, total: int | None) -> Iterator[_Item]:
+    """Yield `items`, with a progress bar if they take long. `total` is None if their number is unknown."""
     started = monotonic()
-    step = max(1, total // _STEPS)
+    step = max(1, (total or 0) // _STEPS)
     advance: Advance | None = None
     with ExitStack() as stack:
         for count, item in enumerate(items, start=1):

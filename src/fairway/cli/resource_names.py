@@ -11,11 +11,14 @@ ALIASES: Final = {
     "decisions": ("decision", "placementdecision", "placementdecisions"),
     "scores": ("score", "addonplacementscore", "addonplacementscores"),
     "providers": ("provider",),
+    "hostedclusterrequests": ("hostedclusterrequest",),
 }
 """By subcommand of ``fairway get``."""
 NAMES: Final = {alias: name for name, aliases in ALIASES.items() for alias in (name, *aliases)}
 
-_QUALIFIER: Final = re.compile(r"(?:\.v\d+(?:(?:alpha|beta)\d+)?)?\.cluster\.open-cluster-management\.io")
+_QUALIFIER: Final = re.compile(
+    r"(?:\.v\d+(?:(?:alpha|beta)\d+)?)?\.(?:cluster\.open-cluster-management\.io|placement\.fairway\.dev)"
+)
 
 
 def resource_of(word: str) -> str | None:
@@ -29,8 +32,8 @@ def resource_of(word: str) -> str | None:
 def split_name(word: str) -> tuple[str, str] | None:
     """Split kubectl's TYPE/NAME; None for other words."""
     kind, slash, name = word.partition("/")
-    found = resource_of(kind) if slash and name else None
-    return None if found is None else (found, name)
+    resource = resource_of(kind) if slash and name else None
+    return None if resource is None else (resource, name)
 
 
 def separate_names(words: Sequence[str]) -> list[str]:
@@ -42,7 +45,7 @@ def separate_names(words: Sequence[str]) -> list[str]:
     return [
         first[0],
         *(
-            found[1] if found is not None and found[0] == first[0] else word
-            for word, found in zip(words, named, strict=True)
+            name[1] if name is not None and name[0] == first[0] else word
+            for word, name in zip(words, named, strict=True)
         ),
     ]

@@ -9,7 +9,7 @@ all clusters share.
 import re
 from typing import Final
 
-from fairway.api.annotation import NAMESPACE
+from kubewire.api.annotation import NAMESPACE
 
 PREFIX: Final = "open-cluster-management:managedcluster:"
 """Prefix of the names of roles and bindings."""
@@ -49,7 +49,7 @@ def refusal(name: str) -> str | None:
     """Return why a cluster of this name is not accepted."""
     if len(name) > LONGEST or not _NAMESPACE.fullmatch(name):
         return NOT_A_NAMESPACE.format(name=name)
-    whose = _EXACT.get(name)
-    if whose is None:
-        whose = next((each for prefix, each in _PREFIXES.items() if name.startswith(prefix)), None)
-    return None if whose is None else RESERVED.format(name=name, whose=whose)
+    owner = _EXACT.get(name)
+    if owner is None:
+        owner = next((owner for prefix, owner in _PREFIXES.items() if name.startswith(prefix)), None)
+    return None if owner is None else RESERVED.format(name=name, whose=owner)

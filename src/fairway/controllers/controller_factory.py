@@ -1,6 +1,6 @@
 """Create the controllers of one process, with what each of them needs: recorders, limits, policies.
 
-A controller that needs kinds which the hub does not serve is not created.
+A controller that needs kinds which the hub does not serve is created when the hub serves them, if it has its own Lease.
 """
 
 import asyncio
@@ -9,6 +9,17 @@ import socket
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Self
 
+from fairway.api.resources import (
+    ADD_ON_DEPLOYMENT_CONFIGS,
+    ADD_ON_TEMPLATES,
+    CLUSTER_MANAGEMENT_ADD_ONS,
+    HOSTED_CLUSTER_REQUESTS,
+    HOSTING_POLICIES,
+    MACHINE_MIGRATIONS,
+    MANAGED_CLUSTER_ADD_ONS,
+    MANAGED_CLUSTER_SCORES,
+    MANIFEST_WORKS,
+)
 from fairway.controllers.acceptance import AcceptanceController
 from fairway.controllers.addons import AddOnController
 from fairway.controllers.availability import AvailabilityController
@@ -18,16 +29,18 @@ from fairway.controllers.hosting import HostingController
 from fairway.controllers.kinds import DEFINITIONS
 from fairway.controllers.machines import MachinesController
 from fairway.controllers.machines.hypervisors import HYPERVISORS
-from fairway.controllers.machines.kinds import POD_GROUPS
-from fairway.controllers.machines.machine_options import MachineOptions, settings_of
+from fairway.controllers.machines.kinds import KUBEVIRTS
+from fairway.controllers.machines.options import MachineOptions, settings_of
 from fairway.controllers.machines.permit_metrics import PermitMetrics
 from fairway.controllers.machines.rbac import OPTIONAL
-from fairway.controllers.optional_kinds import definition_name
 from fairway.controllers.placement import PlacementController
 from fairway.controllers.placement.queue import BACKOFF
 from fairway.controllers.placement.shadow import Shadow
-from fairway.controllers.reconciler import Controller
+from fairway.controllers.pods.kinds import POD_GROUPS, STORAGE
 from fairway.controllers.recovery import RecoveryController
+from fairway.controllers.runtime.optional_kinds import definition_name
+from fairway.controllers.runtime.reconciler import Controller
+from fairway.controllers.runtime.write_limiter import EventLane, WriteLimiter
 from fairway.controllers.scores import ScoreController
 from fairway.controllers.settings import (
     ACCEPTANCE,
@@ -35,6 +48,7 @@ from fairway.controllers.settings import (
     AVAILABILITY,
     BRIDGE,
     CLUSTER_SETS,
+    DEFAULT,
     HOSTING,
     MACHINES,
     PLACEMENT,
@@ -42,31 +56,18 @@ from fairway.controllers.settings import (
     SCORES,
     Settings,
 )
-from fairway.controllers.write_limiter import EventLane, WriteLimiter
+from fairway.engine.kind import WorkKind
 from fairway.engine.queue import Backoff
-from fairway.fleet.instant import SECOND
-from fairway.kube import (
-    ADD_ON_DEPLOYMENT_CONFIGS,
-    ADD_ON_TEMPLATES,
-    CLUSTER_MANAGEMENT_ADD_ONS,
-    HOSTED_CLUSTER_REQUESTS,
-    HOSTING_POLICIES,
-    MANAGED_CLUSTER_ADD_ONS,
-    MANAGED_CLUSTER_SCORES,
-    MANIFEST_WORKS,
-    Client,
-    Clock,
-    Forbidden,
-    HubEvents,
-    NotFound,
-    Recorder,
-    Resource,
-)
-from fairway.kube.events import Api, Sink
+from fairway.hosts.instant import SECOND
 from fairway.observe.meters import Meters
-from fairway.placement.debits import debits_of
-from fairway.plugins.pods.coscheduling import Coscheduling
-from fairway.scheduling import POD_DEFAULTS, Scheduling, Supervisor, load
+from fairway.scheduling import Scheduling, Supervisor, load
+from fairway.workloads.hosting.profile import HOSTING_KIND
+from fairway.workloads.placement.debits import debits_of
+from fairway.workloads.placement.profile import PLACEMENT_KIND
+from fairway.workloads.pods.plugins.coscheduling import Coscheduling
+from fairway.workloads.pods.profile import POD_KIND
+from kubewire.client import Client, Clock, Forbidden, HubEvents, KubeError, NotFound, Recorder, Resource
+from kubewire.client.events import Api, Sink
 
 log: Final = logging.getLogger(__name__)
 
@@ -103,9 +104,21 @@ NOT_FOLLOWED: Final = (
 )
 WITHOUT_CALCULATORS: Final = "the hub does not serve %s: prioritizers that use it find no score"
 NOT_WATCHED: Final = "score debits do not include %s, which cannot be listed: %s"
+DEFAULT_LIMITS: Final = "the limits of KubeVirt for migrations count as its defaults: %s cannot be listed: %s"
+NO_RECORDS: Final = "virtual machines do not move: %s cannot be listed: %s"
+STORAGE_NOT_WATCHED: Final = (
+    "pods are scheduled without %s, which cannot be listed: %s; update deploy/controllers/machines"
+)
 BINDINGS_AT_ONCE: Final = 32
 """Concurrent bindings of pods. Events of pods are written when there are fewer, or after many bindings."""
 NOTHING_TO_DO: Final = "the hub does not serve %s: controller %s is not started"
+WAITING_FOR_KINDS: Final = (
+    "the hub does not serve %s: controller %s waits for it. Apply the missing definitions: "
+    "fairway crds | kubectl apply -f -"
+)
+SERVED: Final = "the hub serves all kinds of controller %s: it is started"
+POLL_SECONDS: Final = 5.0
+"""Between checks whether the hub serves the kinds of a controller that waits for them."""
 
 
 class ControllerFactory:
@@ -114,18 +127,24 @@ class ControllerFactory:
     def __init__(self, settings: Settings, *, client: Client, meters: Meters, clock: Clock) -> None:
         self._settings, self._client, self._meters, self._clock = settings, client, meters, clock
         self._limiter = WriteLimiter(events_after=EVENTS_AFTER)
+        self.waiting: frozenset[str] = frozenset()
+        """Controllers that ``create`` left out until the hub serves their kinds; see ``create_when_served``."""
         self._calculators = False
         self._groups: bool | None = False
         self._requests = False
+        self._storage: tuple[Resource[Any], ...] = ()
+        """Kinds of storage that the hub serves."""
         self._machine_kinds: frozenset[str] | None = None
         """Kinds of virtual machines that the hub serves; None to follow their definitions."""
+        self._machine_records = True
+        self._kubevirt_limits = True
         events = HubEvents(client)
         self.recorder = self._recorder(EventLane(events, self._limiter), REPORTER)
         """Of the placement controller, and of faults in objects that all controllers read."""
         self._of_scores = self._recorder(events, SCORES_REPORTER)
         self._of_hosting = self._recorder(events, HOSTING_REPORTER)
         self._of_machines = self._recorder(events, MACHINES_REPORTER)
-        self._pods = self._pod_scheduling() if MACHINES in settings.controllers else None
+        self._pods = self._scheduling(POD_KIND) if MACHINES in settings.controllers else None
         names = () if self._pods is None else self._pods.specs
         self._bindings = WriteLimiter(at_once=BINDINGS_AT_ONCE)
         after_bindings = EventLane(events, self._bindings)
@@ -158,25 +177,58 @@ class ControllerFactory:
         self._calculators = bool(readers) and await self._serves(MANAGED_CLUSTER_SCORES)
         if PLACEMENT in enabled and not self._calculators:
             log.info(WITHOUT_CALCULATORS, MANAGED_CLUSTER_SCORES)
-        self._requests = PLACEMENT in enabled and await self._may_list(HOSTED_CLUSTER_REQUESTS)
+        self._requests = PLACEMENT in enabled and await self._may_list(
+            HOSTED_CLUSTER_REQUESTS, otherwise=NOT_WATCHED
+        )
         if self._pods is not None:
             await self._find_optional_kinds(self._pods)
-        wanted = {name for name in enabled if await self._has_work(name)}
-        return {name: make() for name, make in self._makers().items() if name in wanted}
+            self._storage = tuple(
+                [kind for kind in STORAGE if await self._may_list(kind, otherwise=STORAGE_NOT_WATCHED)]
+            )
+        makers = {name: make for name, make in self._makers().items() if name in enabled}
+        missing = {name: await self._missing_kind(name) for name in makers}
+        # The default controllers share a Lease: one that joins them later would have to interrupt the others' term.
+        self.waiting = frozenset(
+            name for name, kind in missing.items() if kind is not None and name not in DEFAULT
+        )
+        for name, kind in missing.items():
+            if kind is not None:
+                log.warning(WAITING_FOR_KINDS if name in self.waiting else NOTHING_TO_DO, kind, name)
+        return {name: make() for name, make in makers.items() if missing[name] is None}
+
+    async def create_when_served(self, name: str) -> Controller:
+        """Create a controller of ``waiting`` once the hub serves its kinds."""
+        # Asking needs no permission beyond that of the controller, which a watch of the definitions would.
+        while True:
+            await asyncio.sleep(POLL_SECONDS)
+            try:
+                if await self._missing_kind(name) is None:
+                    break
+            except KubeError as error:
+                log.debug("cannot find the kinds of controller %s: %s", name, error)
+        log.info(SERVED, name)
+        return self._makers()[name]()
 
     async def _find_optional_kinds(self, pods: Scheduling) -> None:
         """Find which kinds of virtual machines the hub serves, if their definitions may not be watched."""
-        gangs = any(Coscheduling.name in each.plugins() for each in pods.resolved)
+        gangs = any(Coscheduling.name in profile.plugins() for profile in pods.resolved)
         try:
             for kind in OPTIONAL:
                 await self._client.list(DEFINITIONS, fields=f"metadata.name={definition_name(kind)}", limit=1)
-        except Forbidden as error:
+        except (Forbidden, NotFound) as error:  # an API server can run without apiextensions
             log.warning(NOT_FOLLOWED, error)
-            served = [kind for kind, each in HYPERVISORS.items() if await self._serves(each.machines)]
+            served = [
+                kind for kind, hypervisor in HYPERVISORS.items() if await self._serves(hypervisor.machines)
+            ]
             self._machine_kinds = frozenset(served)
+            self._machine_records = await self._may_list(MACHINE_MIGRATIONS, otherwise=NO_RECORDS)
+            self._kubevirt_limits = await self._may_list(KUBEVIRTS, otherwise=DEFAULT_LIMITS)
             self._groups = gangs and await self._serves(POD_GROUPS)
         else:
             self._machine_kinds, self._groups = None, None if gangs else False
+            # An informer that may not list would keep the process from being ready.
+            self._machine_records = not await self._is_forbidden(MACHINE_MIGRATIONS, then=NO_RECORDS)
+            self._kubevirt_limits = not await self._is_forbidden(KUBEVIRTS, then=DEFAULT_LIMITS)
 
     def _makers(self) -> dict[str, Callable[[], Controller]]:
         if self._settings.shadow:
@@ -190,7 +242,13 @@ class ControllerFactory:
             AVAILABILITY: lambda: AvailabilityController(
                 client, meters=meters, grace=settings.grace, clock=clock
             ),
-            ACCEPTANCE: lambda: AcceptanceController(client, meters=meters, clock=clock),
+            ACCEPTANCE: lambda: AcceptanceController(
+                client,
+                meters=meters,
+                ocm_namespace=settings.ocm_namespace,
+                auto_approve_users=settings.auto_approve_users,
+                clock=clock,
+            ),
             ADD_ONS: lambda: AddOnController(
                 client, meters=meters, ocm_namespace=settings.ocm_namespace, clock=clock
             ),
@@ -207,6 +265,7 @@ class ControllerFactory:
                 client,
                 meters=meters,
                 recorder=self._of_hosting,
+                scheduling=self._scheduling(HOSTING_KIND),
                 debits=debits_of(settings.profile),
                 clock=clock,
             ),
@@ -246,11 +305,11 @@ class ControllerFactory:
             clock=self._clock,
         )
 
-    def _pod_scheduling(self) -> Scheduling:
-        """Return the profiles of pods; the default one, if the settings have none."""
-        if self._settings.pod_scheduling is not None:
-            return self._settings.pod_scheduling
-        return load(None, base=POD_DEFAULTS, supervisor=Supervisor(clock=self._clock.monotonic))
+    def _scheduling(self, kind: WorkKind) -> Scheduling:
+        """Return the profiles of a kind of work; the default one, if the settings have none."""
+        return self._settings.scheduling_of(kind) or load(
+            None, kind=kind, supervisor=Supervisor(clock=self._clock.monotonic)
+        )
 
     def _machines(self) -> MachinesController:
         assert self._pods is not None
@@ -261,6 +320,7 @@ class ControllerFactory:
             recorders=self._of_pods,
             machines=self._machine_options(self._pods),
             groups=self._groups,
+            storage=self._storage,
             limiter=self._bindings,
             clock=self._clock,
         )
@@ -271,11 +331,13 @@ class ControllerFactory:
             recorder=self._of_machines,
             metrics=PermitMetrics(self._meters),
             kinds=self._machine_kinds,
+            records=self._machine_records,
+            configuration=self._kubevirt_limits,
         )
 
     def _backoff(self) -> Backoff:
         """Return the back-off of Placements; that of the file, if it has one."""
-        scheduling = self._settings.scheduling
+        scheduling = self._settings.scheduling_of(PLACEMENT_KIND)
         if scheduling is None or not scheduling.configuration.sets_backoff:
             return BACKOFF
         given = scheduling.configuration
@@ -301,23 +363,33 @@ class ControllerFactory:
             observe=self._meters.event,
         )
 
-    async def _has_work(self, controller: str) -> bool:
+    async def _missing_kind(self, controller: str) -> Resource[Any] | None:
         needed = NEEDED.get(controller, ())
         if controller == RECOVERY and not self._settings.recovery.health.resource:
             needed = (MANAGED_CLUSTER_SCORES,)
         for resource in needed:
             if not await self._serves(resource):
-                log.warning(NOTHING_TO_DO, resource, controller)
-                return False
-        return True
+                return resource
+        return None
 
-    async def _may_list(self, resource: Resource[Any]) -> bool:
+    async def _may_list(self, resource: Resource[Any], *, otherwise: str) -> bool:
         """Return whether the hub serves a kind, and permits to list it; those of an earlier version may not."""
         try:
             return await self._serves(resource)
         except Forbidden as error:
-            log.warning(NOT_WATCHED, resource, error)
+            log.warning(otherwise, resource, error)
             return False
+
+    async def _is_forbidden(self, resource: Resource[Any], *, then: str) -> bool:
+        """Return whether a kind may not be listed, whether the hub serves it or not."""
+        try:
+            await self._client.newest(resource)
+        except Forbidden as error:
+            log.warning(then, resource, error)
+            return True
+        except NotFound:
+            pass
+        return False
 
     async def _serves(self, resource: Resource[Any]) -> bool:
         try:

@@ -2,11 +2,10 @@
 
 from typing import Any, Final
 
-from fairway.api.kinds import encode
-from fairway.controllers.fenced_writer import FencedWriter
-from fairway.controllers.leadership import Leadership
-from fairway.kube import NotFound
-from fairway.kube.csr import APPROVED, SIGNING_REQUESTS, CertificateSigningRequest, CsrSpec
+from fairway.controllers.runtime.writer import Writer
+from kubewire.api.encoding import encode
+from kubewire.client import NotFound
+from kubewire.client.csr import APPROVED, SIGNING_REQUESTS, CertificateSigningRequest, CsrSpec
 
 REASON: Final = "AutoApprovedByFairway"
 CLIENT: Final = "client auth"
@@ -18,19 +17,16 @@ def is_client_certificate(spec: CsrSpec) -> bool:
     return CLIENT in spec.usages and set(spec.usages) <= USAGES
 
 
-async def approve(
-    writes: FencedWriter, request: CertificateSigningRequest, *, message: str, leadership: Leadership
-) -> None:
+async def approve(writer: Writer, request: CertificateSigningRequest, *, message: str) -> None:
     """Approve the version that was checked. Raises KubeErrors."""
     approved = {"type": APPROVED, "status": "True", "reason": REASON, "message": message}
-    before: list[dict[str, Any]] = [encode(each) for each in request.status.conditions]
-    async with leadership.batch():
+    before: list[dict[str, Any]] = [encode(condition) for condition in request.status.conditions]
+    async with writer.batch():
         try:
-            await writes.patch(
+            await writer.patch(
                 SIGNING_REQUESTS,
                 request.metadata,
                 {"status": {"conditions": [*before, approved]}},
-                leadership=leadership,
                 subresource="approval",
             )
         except NotFound:

@@ -4,9 +4,9 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from fairway.api.meta import Condition, ObjectMeta
-from fairway.kube import Resource
-from fairway.kube.resource import T
+from kubewire.api.meta import Condition, ObjectMeta
+from kubewire.api.resource import T
+from kubewire.client import Resource
 
 RBAC_GROUP: Final = "rbac.authorization.k8s.io"
 

@@ -1,32 +1,32 @@
 """Run all controllers of one process: shared informers, leader election, readiness and shutdown.
 
 Informers run in every process from the start, so a new leader has a complete view. A shard of the placement controller
-has its own Lease; all other controllers share one.
+has its own Lease, and so has each controller that is enabled explicitly; the other default controllers share one.
 """
 
 import asyncio
 import gc
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Final
 
-from fairway.api.lease import Lease
 from fairway.controllers.controller_factory import ControllerFactory
-from fairway.controllers.informer_factory import InformerFactory
-from fairway.controllers.leadership import ALONE, Elected, Leadership
 from fairway.controllers.machines import MachinesController
 from fairway.controllers.placement import PlacementController, ocm_detection
 from fairway.controllers.placement.ocm_detection import OcmControllerRunning
 from fairway.controllers.placement.shadow import Shadow
-from fairway.controllers.reconciler import Controller
-from fairway.controllers.settings import EVENTFUL, LEASE, MACHINES, PLACEMENT, Settings
+from fairway.controllers.runtime.informer_factory import InformerFactory
+from fairway.controllers.runtime.leadership import ALONE, Elected, Leadership
+from fairway.controllers.runtime.reconciler import Controller
+from fairway.controllers.settings import EVENTFUL, LEASE, MACHINES, PLACEMENT, Settings, lease_of
 from fairway.controllers.unreadable import UnreadableReporter
-from fairway.kube import SYSTEM_CLOCK, Client, Clock, Connection, Elector, Fence, LeaseThread
-from fairway.kube.fence import Lost
-from fairway.kube.leader import unique_identity
 from fairway.observe.meters import Meters
 from fairway.scheduling import FaultReport, Scheduling
+from kubewire.api.lease import Lease
+from kubewire.client import SYSTEM_CLOCK, Client, Clock, Connection, Elector, Fence, LeaseThread
+from kubewire.client.fence import TermGroup
+from kubewire.client.leader import unique_identity
 
 log: Final = logging.getLogger(__name__)
 
@@ -34,13 +34,13 @@ FIELD_MANAGER: Final = "fairway"
 OCM_SECONDS: Final = 30.0
 """Between checks for OCM's placement controller."""
 STALE_SECONDS: Final = 60.0
-"""The process is not ready when the hub, or one kind, could not be watched for so long."""
+"""The process is not ready when the hub, or one kind, could not be watched for this time."""
 
 GC_FREEZE_MIN_OBJECTS: Final = 500
 """Number of objects from which the garbage collector's view is frozen after the first sync."""
 
 NOT_LISTED: Final = "{kind} not listed yet"
-OUT_OF_SIGHT: Final = "{kind} has not been watched for {seconds:.0f} s"
+NOT_WATCHED: Final = "{kind} has not been watched for {seconds:.0f} s"
 WAITING: Final = "waiting for the lease %s/%s, held by %s since %s; not running until then: %s"
 PLUGIN_FAULT: Final = "%s"
 PLUGIN_QUARANTINED: Final = "%s; not called for the next %.0f seconds"
@@ -59,7 +59,11 @@ class Manager:
         leases: LeaseThread | None,
         client: Client,
         clock: Clock,
+        waiting: Iterable[str] = (),
+        create_when_served: Callable[[str], Awaitable[Controller]] | None = None,
     ) -> None:
+        """``waiting`` are controllers whose kinds the hub does not serve yet."""
+        self._waiting, self._create_when_served = tuple(waiting), create_when_served
         self.settings, self.informers, self.controllers, self.meters = (
             settings,
             informers,
@@ -77,16 +81,16 @@ class Manager:
 
     @property
     def placement(self) -> PlacementController | Shadow | None:
-        found = self.controllers.get(PLACEMENT)
-        return found if isinstance(found, PlacementController | Shadow) else None
+        controller = self.controllers.get(PLACEMENT)
+        return controller if isinstance(controller, PlacementController | Shadow) else None
 
     @property
     def machines(self) -> MachinesController | None:
-        found = self.controllers.get(MACHINES)
-        return found if isinstance(found, MachinesController) else None
+        controller = self.controllers.get(MACHINES)
+        return controller if isinstance(controller, MachinesController) else None
 
     def reports(self) -> bool:
-        """Whether this process creates Events about objects that all processes watch."""
+        """Whether this process creates Events about objects that all processes watch: only one of them should."""
         if LEASE in self._groups():
             return self.leading.get(LEASE, False)
         return any(self.leading.values())
@@ -96,19 +100,21 @@ class Manager:
         waiting = self.informers.waiting()
         if waiting:
             return [NOT_LISTED.format(kind=kind) for kind in waiting]
+        # Also for a standby process: it may lead at any moment, and would then decide by an old view.
         lag = self.informers.lag()
         behind = {kind: seconds for kind, seconds in lag.items() if seconds > STALE_SECONDS}
-        return [OUT_OF_SIGHT.format(kind=kind, seconds=seconds) for kind, seconds in behind.items()]
+        return [NOT_WATCHED.format(kind=kind, seconds=seconds) for kind, seconds in behind.items()]
 
     async def synced(self) -> None:
         await self.informers.synced()
 
     async def quiet(self) -> None:
         """Wait until no controller has work left, of what informers have delivered."""
+        # Again and again, because a controller that is quiet may be woken by what another one has just written.
         while True:
             for controller in self.controllers.values():
                 await controller.quiet()
-            if all(not each.queue.busy for each in self.controllers.values()):
+            if all(not controller.busy for controller in self.controllers.values()):
                 return
 
     async def over(self) -> None:
@@ -123,9 +129,13 @@ class Manager:
         for name, seconds in self.informers.lag().items():
             self.meters.lag(resource=name, seconds=seconds)
         self.meters.unreadable(self.informers.unreadable())
-        for scheduling in (self.settings.scheduling, self.settings.pod_scheduling):
-            for plugin, active in () if scheduling is None else scheduling.quarantined().items():
-                self.meters.plugin_quarantine(plugin=plugin, active=active)
+        # Each kind of work has its own copy of a plugin, and its own quarantine.
+        quarantined: dict[str, bool] = {}
+        for scheduling in self.settings.scheduling:
+            for plugin, active in scheduling.quarantined().items():
+                quarantined[plugin] = active or quarantined.get(plugin, False)
+        for plugin, active in quarantined.items():
+            self.meters.plugin_quarantine(plugin=plugin, active=active)
 
     async def _run(self) -> None:
         await self.informers.synced()
@@ -139,15 +149,27 @@ class Manager:
             async with asyncio.TaskGroup() as tasks:
                 for lease, members in groups.items():
                     tasks.create_task(self._lead(lease, members))
+                for name in self._waiting:
+                    tasks.create_task(self._join(name))
                 if PLACEMENT in self.controllers and not (self.settings.shadow or self.settings.beside_ocm):
                     tasks.create_task(self._watch_for_ocm())
         except* OcmControllerRunning as group:
             raise _first(group) from None
 
+    async def _join(self, name: str) -> None:
+        """Run a controller from when the hub serves its kinds."""
+        assert self._create_when_served is not None
+        controller = await self._create_when_served(name)
+        controller.watch(self.informers)
+        # A new mapping, because ``quiet`` may be in the middle of the old one.
+        self.controllers = {**self.controllers, name: controller}
+        await self.informers.synced()
+        await self._lead(lease_of(name), [controller])
+
     def _groups(self) -> dict[str, list[Controller]]:
         groups: dict[str, list[Controller]] = {}
         for name, controller in self.controllers.items():
-            lease = self.settings.shard.lease if name == PLACEMENT else LEASE
+            lease = self.settings.shard.lease if name == PLACEMENT else lease_of(name)
             groups.setdefault(lease, []).append(controller)
         return groups
 
@@ -155,7 +177,7 @@ class Manager:
         timing = self.settings.election
         if self.settings.shadow:
             # Shadow mode needs no permission to write, and must not look like a writer.
-            await asyncio.gather(*(each.run(ALONE) for each in members))
+            await asyncio.gather(*(controller.run(ALONE) for controller in members))
             return
         if timing is None:
             await self._work(lease, members, ALONE)
@@ -167,7 +189,9 @@ class Manager:
             await self._work(lease, members, Elected(elector, fence))
 
         def wait(held: Lease) -> None:
-            names = ", ".join(sorted(name for name, each in self.controllers.items() if each in members))
+            names = ", ".join(
+                sorted(name for name, controller in self.controllers.items() if controller in members)
+            )
             namespace, spec = self.settings.namespace, held.spec
             since = spec.acquireTime or spec.renewTime
             log.info(WAITING, namespace, lease, spec.holderIdentity, since, names, extra={"lease": lease})
@@ -193,11 +217,9 @@ class Manager:
             self.unreadable.report_all()
         try:
             # All or none: a controller that continues after the term is lost would interfere with the next leader.
-            async with asyncio.TaskGroup() as tasks:
-                for each in members:
-                    tasks.create_task(each.run(leadership))
-        except* Lost as lost:
-            raise _first(lost) from None
+            async with TermGroup() as tasks:
+                for controller in members:
+                    tasks.create_task(controller.run(leadership))
         finally:
             self.leading[lease] = False
             self.meters.leader(lease=lease, leading=False)
@@ -210,9 +232,9 @@ class Manager:
 
 async def refuse_ocm(client: Client, *, clock: Clock, namespace: str) -> None:
     """Raises OcmControllerRunning."""
-    found = await ocm_detection.find(client, now=clock.wall(), namespace=namespace)
-    if found is not None:
-        raise OcmControllerRunning(found)
+    holder = await ocm_detection.find(client, now=clock.wall(), namespace=namespace)
+    if holder is not None:
+        raise OcmControllerRunning(holder)
 
 
 @asynccontextmanager
@@ -222,9 +244,9 @@ async def running(
     """Run the controllers while the block runs. Raises OcmControllerRunning, and KubeErrors if the hub is
     unreachable."""
     meters = meters or Meters()
-    for scheduling in (settings.scheduling, settings.pod_scheduling):
-        if scheduling is not None:
-            _watch_plugins(scheduling, meters)
+    for scheduling in settings.scheduling:
+        _watch_plugins(scheduling, meters)
+    _log_configuration(settings.scheduling)
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(Client(connection, field_manager=FIELD_MANAGER))
         leases = None
@@ -249,8 +271,10 @@ async def running(
             client=client,
             leases=leases,
             clock=clock,
+            waiting=factory.waiting,
+            create_when_served=factory.create_when_served,
         )
-        if not settings.shadow and not EVENTFUL.isdisjoint(controllers):
+        if not settings.shadow and not EVENTFUL.isdisjoint({*controllers, *factory.waiting}):
             manager.unreadable = UnreadableReporter(informers, factory.recorder, enabled=manager.reports)
         manager._task = asyncio.create_task(manager._run(), name="controllers")
         try:
@@ -262,26 +286,31 @@ async def running(
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    found: BaseException = group
-    while isinstance(found, BaseExceptionGroup):
-        found = found.exceptions[0]
-    return found
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _log_configuration(loaded: Sequence[Scheduling]) -> None:
+    """Log which plugins are broken, and what in the file has no effect. Each kind of work has loaded the same file."""
+    for broken in dict.fromkeys(str(plugin) for scheduling in loaded for plugin in scheduling.broken):
+        log.warning("%s", broken)
+    for note in dict.fromkeys(str(note) for scheduling in loaded for note in scheduling.notes):
+        log.info("%s", note)
 
 
 def _watch_plugins(scheduling: Scheduling, meters: Meters) -> None:
-    """Count the faults of plugins, and log those that begin a quarantine, and what in the file has no effect."""
+    """Count the faults of plugins, and log those that begin a quarantine."""
 
-    def report(found: FaultReport) -> None:
-        fault = found.fault
+    def report(fault_report: FaultReport) -> None:
+        fault, quarantine = fault_report.fault, fault_report.quarantine
         meters.plugin_fault(plugin=fault.plugin, point=fault.point)
-        if found.quarantine is None:
+        if quarantine is None:
             log.warning(PLUGIN_FAULT, fault)
         else:
-            log.warning(PLUGIN_QUARANTINED, fault, found.quarantine)
+            log.warning(PLUGIN_QUARANTINED, fault, quarantine)
 
+    scheduling.supervisor.is_async = True
     scheduling.supervisor.report = report
     scheduling.supervisor.measure = meters.plugin_call
-    for broken in scheduling.broken:
-        log.warning("%s", broken)
-    for note in scheduling.notes:
-        log.info("%s", note)

@@ -10,10 +10,11 @@ from fairway.controllers.placement.shadow import SETTLE_SECONDS
 from fairway.controllers.placement.shard import Shard
 from fairway.controllers.recovery import RecoveryPolicy
 from fairway.controllers.scores import SilencePolicy as ScoresPolicy
+from fairway.engine.kind import WorkKind
 from fairway.engine.profile import Profile
-from fairway.kube import Timing
-from fairway.placement import default_profile
 from fairway.scheduling import Scheduling
+from fairway.workloads.placement.profile import PLACEMENT_KIND, default_profile
+from kubewire.client import Timing
 
 PLACEMENT: Final = "placement"
 CLUSTER_SETS: Final = "clustersets"
@@ -34,7 +35,18 @@ EVENTFUL: Final = frozenset({PLACEMENT, SCORES, RECOVERY, HOSTING, MACHINES})
 
 NAMESPACE: Final = "fairway-system"
 LEASE: Final = "fairway-controllers"
-"""Of all controllers but placement, whose shards have their own."""
+"""Of the controllers that run by default, except placement, whose shards have their own."""
+
+
+def lease_of(controller: str) -> str:
+    """Return the Lease of a controller other than placement.
+
+    Controllers that are enabled explicitly have their own, so that a process that runs only one of them neither waits
+    for the process that runs the others, nor stops them when it leads.
+    """
+    return LEASE if controller in DEFAULT else f"fairway-{controller}"
+
+
 EVENT_UPDATE_SECONDS: Final = 60.0
 """A repeated event is updated on the hub at most so often. A placement that follows scores may change every few
 seconds, and each update costs the hub as much as a decision."""
@@ -64,15 +76,19 @@ class Settings:
     """How many durations of its lease a cluster may stay silent."""
     default_label: bool = True
     """Whether clusters without a cluster set are put into ``default``."""
+    auto_approve_users: frozenset[str] = frozenset()
+    """Bootstrap users whose clusters are accepted without an administrator."""
     bridge: BridgeOptions = field(default_factory=BridgeOptions)
     recovery: RecoveryPolicy = field(default_factory=RecoveryPolicy)
     scores: ScoresPolicy = field(default_factory=ScoresPolicy)
-    scheduling: Scheduling | None = None
-    """Profiles and plugins; None for the default profile without third-party plugins."""
-    pod_scheduling: Scheduling | None = None
-    """Profiles and plugins of pods; None for the default profile."""
+    scheduling: tuple[Scheduling, ...] = ()
+    """Profiles and plugins by kind of work; kinds without have their default profile, without third-party plugins."""
+
+    def scheduling_of(self, kind: WorkKind) -> Scheduling | None:
+        return next((scheduling for scheduling in self.scheduling if scheduling.kind is kind), None)
 
     @property
     def profile(self) -> Profile:
         """The profile that decides Placements."""
-        return default_profile() if self.scheduling is None else self.scheduling.placement
+        scheduling = self.scheduling_of(PLACEMENT_KIND)
+        return default_profile() if scheduling is None else scheduling.profile

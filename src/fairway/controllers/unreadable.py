@@ -1,16 +1,16 @@
 """Events about objects with fields that cannot be decoded.
 
-Such a field counts as its safest value (see ``api.fallbacks``). The Event lets a user find the field with ``kubectl
-describe``.
+Such a field counts as its safest value (see ``fairway.api.fallbacks``). The Event lets a user find the field with
+``kubectl describe``.
 """
 
 from collections.abc import Callable
 from typing import Any, Final
 
-from fairway.api.event import WARNING, ObjectReference
-from fairway.api.meta import UnreadableField, reason_of, unreadable_fields
-from fairway.controllers.informer_factory import InformerFactory
-from fairway.kube import Batch, Deleted, Informer, Recorder, Updated
+from fairway.controllers.runtime.informer_factory import InformerFactory
+from kubewire.api.event import WARNING, ObjectReference
+from kubewire.api.meta import UnreadableField, reason_of, unreadable_fields
+from kubewire.client import Batch, Deleted, Informer, Recorder, Updated
 
 REASON: Final = "UnreadableField"
 ACTION: Final = "Decode"
@@ -41,7 +41,7 @@ class UnreadableReporter:
             for change in batch.changes:
                 if isinstance(change, Deleted):
                     continue
-                new = change.new if isinstance(change, Updated) else change.object
+                new = change.object
                 before = unreadable_fields(change.old) if isinstance(change, Updated) else ()
                 fields = unreadable_fields(new)
                 if fields and fields != before:

@@ -17,10 +17,10 @@ from fairway.engine.memory import follow_memo, make_memo
 from fairway.engine.outcome import Outcome
 from fairway.engine.points import CycleWorkload, Signer
 from fairway.engine.profile import Profile
-from fairway.fleet.instant import Micros
-from fairway.fleet.snapshot import Snapshot
+from fairway.hosts.instant import Micros
+from fairway.hosts.snapshot import Snapshot
 
-KEPT: Final = 64
+MOST_SIGNATURES: Final = 64
 """Maximum number of memos, and of signatures that were seen once."""
 
 
@@ -72,33 +72,34 @@ class AlikeMemory:
             last = self._avoided.get(signature)
             cycles = 1 if last is None else min(2 * last[0], MOST_AVOIDED)
             _keep(self._avoided, signature, [cycles, cycles])
-        found = self._avoided.get(signature)
-        if found is None or not found[1]:
+        avoided = self._avoided.get(signature)
+        if avoided is None or not avoided[1]:
             return False
-        found[1] -= 1
+        avoided[1] -= 1
         return True
 
     def _signature(self, workload: CycleWorkload, profile: Profile) -> Hashable | None:
         _, signers = self._signers.get(id(profile)) or self._find_signers(profile)
         if signers is None or workload.wanted is None:
             return None
-        signatures = [each.signature(workload) for each in signers]
+        signatures = [signer.signature(workload) for signer in signers]
+        # A plugin that reads what differs between workloads returns None as its signature.
         return None if None in signatures else (id(profile), workload.wanted, *signatures)
 
     def _find_signers(self, profile: Profile) -> tuple[Profile, tuple[Signer, ...] | None]:
         calls: tuple[Any, ...] = (*profile.pre_filters, *profile.filters, *profile.scores)
-        plugins = {id(each.plugin): each.plugin for each in calls}.values()
-        found = [find_form(each, Signer) for each in plugins]
-        signers = tuple(each for each in found if each is not None)
+        plugins = {id(call.plugin): call.plugin for call in calls}.values()
+        signers_or_none = [find_form(plugin, Signer) for plugin in plugins]
+        signers = tuple(signer for signer in signers_or_none if signer is not None)
         # Prioritize and Choose plugins may treat workloads differently, and have no signature.
-        by_rank = profile.prioritizer is None and all(each.by_rank for each in profile.choosers)
+        by_rank = profile.prioritizer is None and all(chooser.by_rank for chooser in profile.choosers)
         # The profile is kept, so that its id is not used again.
-        entry = (profile, signers if by_rank and len(signers) == len(found) else None)
+        entry = (profile, signers if by_rank and len(signers) == len(signers_or_none) else None)
         self._signers[id(profile)] = entry
         return entry
 
 
 def _keep(kept: OrderedDict[Hashable, Any], key: Hashable, value: Any) -> None:
     kept[key] = value
-    if len(kept) > KEPT:
+    if len(kept) > MOST_SIGNATURES:
         kept.popitem(last=False)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from fairway.engine import ranking
 from fairway.engine.points import Context, Scores
 from fairway.engine.remedies import WantMore
-from fairway.fleet.bitmap import Rows
+from fairway.hosts.bitmap import Rows
 
 NAME = "BestHosts"
 

@@ -5,13 +5,13 @@ so a what-if is the same call.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from fairway.engine.fault import Fault, FaultError
 from fairway.engine.forms import ChooseCalls, CyclePlugins, FilterCalls, PreFilterCalls, ScoreCalls
-from fairway.engine.outcome import NOBODY, Details, Outcome, Scored, Stage
+from fairway.engine.outcome import NO_ROWS, Details, Outcome, Scored, Stage
 from fairway.engine.points import (
     NEVER_CHANGES,
     Amounts,
@@ -29,10 +29,10 @@ from fairway.engine.points import (
 from fairway.engine.profile import OnFault, Profile, without
 from fairway.engine.rejections import Group, Rejections, Screened, Supposition
 from fairway.engine.status import OK, SKIPPED, Code, Status, failed
-from fairway.fleet import bitmap
-from fairway.fleet.bitmap import Bits, Rows
-from fairway.fleet.instant import Micros
-from fairway.fleet.snapshot import Snapshot
+from fairway.hosts import bitmap
+from fairway.hosts.bitmap import Bits, Rows
+from fairway.hosts.instant import Micros
+from fairway.hosts.snapshot import Snapshot
 
 NOT_ADMITTED = "is not among the hosts that PreFilter plugin {plugin} admits"
 WRONG_STATUS = "{point} plugin {plugin} returned {code}, which {point} does not allow: {reasons}"
@@ -62,6 +62,7 @@ def run(
     """
     faults: tuple[Fault, ...] = ()
     while True:
+        # A new state for each attempt: what a skipped plugin wrote, or made others write, must not remain.
         context = Context(snapshot=snapshot, workload=workload, now=now)
         try:
             outcome = _run(context, profile, whole_fleet=whole_fleet)
@@ -116,6 +117,7 @@ def _run(context: Context, profile: Profile, *, whole_fleet: bool) -> Outcome:
         relief = post_filter(context, profile, lambda: everywhere) if profile.post_filters else None
         return ended(relief if relief is not None and relief.aborts else final, relief)
     survivors = eligible
+    # Only rows that passed so far, so that expensive filters are last in the profile.
     for filtering in plugins.filters:
         before = survivors
         status, survivors = filter_rows(context, filtering, before, whole_fleet=whole_fleet)
@@ -135,8 +137,8 @@ def _run(context: Context, profile: Profile, *, whole_fleet: bool) -> Outcome:
     if plugins.refusal is not None:
         return ended(plugins.refusal)
     rows = bitmap.rows_of(survivors)
-    for each in profile.pre_scores:
-        status = _allowed(each.pre_score(context, rows), "PreScore", each.name)
+    for plugin in profile.pre_scores:
+        status = _allowed(plugin.pre_score(context, rows), "PreScore", plugin.name)
         if status.aborts:
             return ended(status)
     totals = np.zeros(len(rows), dtype=np.int64)
@@ -168,13 +170,13 @@ def _run(context: Context, profile: Profile, *, whole_fleet: bool) -> Outcome:
 
 
 def wakers_of(plugins: CyclePlugins) -> tuple[Waker, ...]:
-    return tuple([each.waker for each in plugins.filters if each.waker is not None])
+    return tuple([calls.waker for calls in plugins.filters if calls.waker is not None])
 
 
 def wake_of(context: Context, wakers: tuple[Waker, ...]) -> Micros | None:
     soonest: Micros | None = None
-    for each in wakers:
-        moment = each.wake(context)
+    for waker in wakers:
+        moment = waker.wake(context)
         if moment is not None and (soonest is None or moment < soonest):
             soonest = moment
     return soonest
@@ -186,8 +188,8 @@ def until_of(context: Context, plugins: CyclePlugins, rows: Rows) -> Micros:
     Rejected rows do not matter: time only expires tolerations and scores.
     """
     soonest = NEVER_CHANGES
-    for each in plugins.timed:
-        soonest = min(soonest, each.until(context, rows))
+    for reader in plugins.timed:
+        soonest = min(soonest, reader.until(context, rows))
     return soonest
 
 
@@ -203,22 +205,23 @@ def pre_filter(context: Context, profile: Profile) -> tuple[Status, Bits, CycleP
     applied: list[PreFilterCalls] = []
     admitted: list[Bits | None] = []
     skipped: set[int] = set()
-    for each in profile.pre_filters:
-        status, bits = each.plugin.pre_filter(context)
+    for calls in profile.pre_filters:
+        status, bits = calls.plugin.pre_filter(context)
         if status is not OK:
             if status.code is Code.SKIP:
-                skipped.add(id(each.plugin))
+                skipped.add(id(calls.plugin))
                 continue
-            status = _allowed(status, "PreFilter", each.plugin.name)
+            status = _allowed(status, "PreFilter", calls.plugin.name)
             if status.aborts:
                 return status, eligible, _plugins(profile, scoring, applied, admitted, skipped)
             if status.rejects and not rejected.rejects:
                 rejected = status
+            # No PostFilter plugin can help, so none needs the state of the plugins that would follow.
             if status.code is Code.UNRESOLVABLE:
                 break
             if status.code is Code.WARNING:
                 final = status
-        applied.append(each)
+        applied.append(calls)
         admitted.append(bits)
         if bits is not None:
             eligible = eligible & bits
@@ -236,7 +239,7 @@ def _plugins(
 ) -> CyclePlugins:
     filters = profile.filters
     if skipped:
-        filters = tuple([each for each in filters if id(each.plugin) not in skipped])
+        filters = tuple([calls for calls in filters if id(calls.plugin) not in skipped])
     scores, refusal = scoring
     return CyclePlugins(tuple(applied), tuple(admitted), filters, scores, refusal)
 
@@ -271,34 +274,35 @@ def rejection_groups(
 
     The rows that a PreFilter plugin does not admit have one status.
     """
-    found: list[Group] = []
+    groups: list[Group] = []
     before = context.snapshot.live
     for admitted in plugins.admitted:
+        # Of the rows that earlier plugins admitted, so that each row has the first plugin that rejects it.
         if admitted is not None:
             rows, before = bitmap.rows_of(before & ~admitted), before & admitted
             if len(rows) and (status := rejection(context, plugins, int(rows[0]))) is not None:
-                found.append((status, rows))
-    return found + filter_groups(context, plugins.filters, eligible, stages)
+                groups.append((status, rows))
+    return groups + filter_groups(context, plugins.filters, eligible, stages)
 
 
 def filter_groups(
     context: Context, filters: Sequence[FilterCalls], eligible: Bits, stages: Sequence[Stage]
 ) -> list[Group]:
     """Return the rows that the Filter plugins rejected, by their status."""
-    found: list[Group] = []
+    groups: list[Group] = []
     before = eligible
-    for stage, each in zip(stages, filters, strict=True):
+    for stage, calls in zip(stages, filters, strict=True):
         rows, before = bitmap.rows_of(before & ~stage.survivors), stage.survivors
         if not len(rows):
             continue
-        if isinstance(each.plugin, GroupedFilter):
-            found += each.plugin.group_rejections(context, rows)
+        if isinstance(calls.plugin, GroupedFilter):
+            groups += calls.plugin.group_rejections(context, rows)
             continue
         by_status: dict[Status, list[int]] = {}
         for row in rows.tolist():
-            by_status.setdefault(_filtered(context, each, row), []).append(row)
-        found += [(status, np.array(some, dtype=np.int64)) for status, some in by_status.items()]
-    return found
+            by_status.setdefault(_filtered(context, calls, row), []).append(row)
+        groups += [(status, np.array(some, dtype=np.int64)) for status, some in by_status.items()]
+    return groups
 
 
 def _filtered(context: Context, calls: FilterCalls, row: int) -> Status:
@@ -336,19 +340,21 @@ def screen(context: Context, profile: Profile, snapshot: Any, candidates: Bits) 
         status, _, plugins = pre_filter(again, profile)
         if status.aborts or status.rejects:
             return inexact
-        shown = [_is_shown(again, each.reader) for each in plugins.filters]
+        shown = [_is_shown(again, calls.reader) for calls in plugins.filters]
         exact = (
             all(shown)
-            and all(_is_shown(again, each.reader) for each in plugins.pre_filters)
+            and all(_is_shown(again, calls.reader) for calls in plugins.pre_filters)
             and all(bits is None for bits in plugins.admitted)
         )
         passed, stages = candidates, []
-        for each, sees in zip(plugins.filters, shown, strict=True):
+        for calls, sees in zip(plugins.filters, shown, strict=True):
+            # A filter that cannot judge all hosts at once is left out. Too many hosts pass then, and ``exact`` is
+            # False, so that the caller probes them one by one.
             if sees:
-                status, passed = filter_rows(again, each, passed, whole_fleet=True)
+                status, passed = filter_rows(again, calls, passed, whole_fleet=True)
                 if status.aborts:
                     return inexact
-            stages.append(Stage(each.plugin.name, passed))
+            stages.append(Stage(calls.plugin.name, passed))
     except FaultError:
         return inexact
     return Screened(passed, exact, lambda: filter_groups(again, plugins.filters, candidates, stages))
@@ -357,8 +363,7 @@ def screen(context: Context, profile: Profile, snapshot: Any, candidates: Bits) 
 def _is_shown(context: Context, reader: Reader | None) -> bool:
     if reader is None:
         return False
-    reads, supposition = reader.reads(context), context.snapshot
-    assert isinstance(supposition, Supposition)
+    reads, supposition = reader.reads(context), cast("Supposition", context.snapshot)
     return not reads.anything and supposition.shows(cells=reads.cells, shared=reads.shared)
 
 
@@ -367,15 +372,16 @@ def _rejection(context: Context, plugins: CyclePlugins, row: int) -> Status | No
         status = admission(context, calls, bits, row)
         if status.rejects or status.aborts:
             return _attributed(status, calls.plugin.name)
-    for each in plugins.filters:
-        status = each.plugin.filter(context, row)
+    for filtering in plugins.filters:
+        status = filtering.plugin.filter(context, row)
         if status.rejects or status.aborts:
-            return _attributed(status, each.plugin.name)
+            return _attributed(status, filtering.plugin.name)
     return None
 
 
 def _attributed(status: Status, plugin: str) -> Status:
     """Add the name of the plugin, which a plugin may omit."""
+    # Lazily, because each reason must be formatted, and few of those of 100,000 hosts are read.
     return status if status.plugin else Status(status.code, lambda: status.reasons, plugin, status.field)
 
 
@@ -432,6 +438,7 @@ def score_rows(
         if scorer.missing and raw.present is not None:
             plain = np.where(raw.present, plain, scorer.missing)
         return status, Scored(name, scorer.weight, plain, raw.present)
+    # Only scores that exist: a missing one must not widen the range that the others are normalised to.
     extent = extent_of(raw)
     if extent is None:
         scores = np.full(len(rows), scorer.missing, dtype=np.int64)
@@ -452,18 +459,18 @@ def extent_of(raw: Raw) -> Extent | None:
 
 def choose(context: Context, profile: Profile, rows: Rows, totals: Scores) -> tuple[ChooseCalls | None, Rows]:
     """Return the choice of the first plugin that makes one."""
-    for each in profile.choosers:
-        selected = each.plugin.choose(context, rows, totals)
+    for chooser in profile.choosers:
+        selected = chooser.plugin.choose(context, rows, totals)
         if selected is not None:
-            return each, selected
-    return None, NOBODY
+            return chooser, selected
+    return None, NO_ROWS
 
 
 def _host_by_host(context: Context, plugin: Score, rows: Rows) -> Raw:
-    found = [plugin.score(context, row) for row in rows.tolist()]
-    present = np.array([score is not None for score in found], dtype=np.bool_)
-    kind: type[Any] = np.float64 if any(isinstance(score, float) for score in found) else np.int64
-    values: Amounts = np.array([0 if score is None else score for score in found], dtype=kind)
+    scores = [plugin.score(context, row) for row in rows.tolist()]
+    present = np.array([score is not None for score in scores], dtype=np.bool_)
+    kind: type[Any] = np.float64 if any(isinstance(score, float) for score in scores) else np.int64
+    values: Amounts = np.array([0 if score is None else score for score in scores], dtype=kind)
     return Raw(values, None if present.all() else present)
 
 

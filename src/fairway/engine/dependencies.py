@@ -15,9 +15,9 @@ from typing import Any, Generic, TypeVar
 
 from fairway.engine.points import Reads
 from fairway.engine.workload import WorkloadKey
-from fairway.fleet.column import Key
-from fairway.fleet.direction import Direction
-from fairway.fleet.journal import Change
+from fairway.hosts.column import Key
+from fairway.hosts.direction import Direction
+from fairway.hosts.journal import Change
 
 OwnerT = TypeVar("OwnerT")
 
@@ -60,10 +60,10 @@ class Dependencies:
         """Return the dependencies of a rejection by plugins with these reads."""
         columns: dict[Key, Direction] = {}
         anything = False
-        for each in reads:
-            anything = anything or each.anything
-            helps = each.helps or {}
-            for key in each.cells | each.shared:
+        for read in reads:
+            anything = anything or read.anything
+            helps = read.helps or {}
+            for key in read.cells | read.shared:
                 columns[key] = columns.get(key, Direction.NONE) | helps.get(key, Direction.ANY)
         return cls(columns=columns, anything=anything)
 
@@ -106,7 +106,9 @@ class DependencyIndex(Generic[OwnerT]):
     """Dependencies of many owners, by column."""
 
     def __init__(self) -> None:
-        self._readers: dict[Key, dict[OwnerT, Direction]] = {}
+        self._readers: dict[Key, dict[Direction, dict[OwnerT, None]]] = {}
+        """By column and direction: each pod that is placed raises columns whose readers, thousands that wait for room,
+        only want them to fall."""
         self._readers_of_hosts: dict[Key, dict[int, _HostReaders[OwnerT]]] = {}
         """By the identity of their hosts: workloads that are alike share them, and one check answers for all."""
         self._anything: dict[OwnerT, None] = {}
@@ -117,14 +119,16 @@ class DependencyIndex(Generic[OwnerT]):
 
     def put(self, owner: OwnerT, dependencies: Dependencies) -> None:
         old = self._dependencies.get(owner)
+        # Mostly equal: a placement that is decided again reads the same columns.
         if old is dependencies or old == dependencies:
             return
         self.discard(owner)
         self._dependencies[owner] = dependencies
         for key, direction in dependencies.columns.items():
-            self._readers.setdefault(key, {})[owner] = direction
+            self._readers.setdefault(key, {}).setdefault(direction, {})[owner] = None
         for key, direction in dependencies.of_hosts.items():
             groups = self._readers_of_hosts.setdefault(key, {})
+            # The group references the hosts, so that their id is not used again as long as it is a key.
             group = groups.setdefault(id(dependencies.hosts), _HostReaders(dependencies.hosts))
             group.owners[owner] = direction
         if dependencies.anything:
@@ -134,8 +138,11 @@ class DependencyIndex(Generic[OwnerT]):
         old = self._dependencies.pop(owner, None)
         if old is None:
             return
-        for key in old.columns:
-            _remove(self._readers, key, owner)
+        for key, direction in old.columns.items():
+            readers = self._readers[key]
+            del readers[direction][owner]
+            if not readers[direction]:
+                _remove(self._readers, key, direction)
         for key in old.of_hosts:
             groups = self._readers_of_hosts[key]
             del groups[id(old.hosts)].owners[owner]
@@ -148,25 +155,27 @@ class DependencyIndex(Generic[OwnerT]):
         if event.wildcard:
             return list(self._dependencies)
         if event.added:
-            return [owner for owner, each in self._dependencies.items() if each.reads_any]
-        found: dict[OwnerT, None] = dict(self._anything)
+            # A filter may accept a missing value (NotIn), so a new host concerns all that read anything, whatever
+            # columns it has a value in.
+            return [owner for owner, dependencies in self._dependencies.items() if dependencies.reads_any]
+        concerned: dict[OwnerT, None] = dict(self._anything)
         for key, direction in event.columns.items():
-            for owner, helps in self._readers.get(key, _NOBODY).items():
-                if owner not in found and (helps is direction or helps & direction):
-                    found[owner] = None
+            for helps, owners in self._readers.get(key, _NO_READERS).items():
+                if helps & direction:
+                    concerned.update(owners)
             # Most readers of a score are not concerned: the host is infeasible for them.
-            for group in self._readers_of_hosts.get(key, _NOBODY).values():
+            for group in self._readers_of_hosts.get(key, _NO_READERS).values():
                 if any(host in group.hosts for host in event.hosts):
                     for owner, helps in group.owners.items():
                         if helps & direction:
-                            found[owner] = None
-        return list(found)
+                            concerned[owner] = None
+        return list(concerned)
 
 
-_NOBODY: Mapping[Any, Any] = {}
+_NO_READERS: Mapping[Any, Any] = {}
 
 
-def _remove(readers: dict[Key, dict[OwnerT, Any]], key: Key, owner: OwnerT) -> None:
-    del readers[key][owner]
+def _remove(readers: dict[Key, dict[Any, Any]], key: Key, member: Hashable) -> None:
+    del readers[key][member]
     if not readers[key]:
         del readers[key]

@@ -4,11 +4,15 @@ A fault is charged to the plugin's name and contained: other plugins and workloa
 """
 
 from dataclasses import dataclass
+from typing import Any, Final
 
 LONGEST_REASON = 500
 """Maximum length of a fault's reason, in characters: a plugin's error may quote whole objects."""
 RAISED = "raised {kind}: {error}"
-NONSENSE = "returned {value!r:.200}, not {expected}"
+SHOWN_OF_A_VALUE = 200
+NONSENSE = "returned {value}, not {expected}"
+
+_NAME: Final[Any] = type.__dict__["__name__"].__get__
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +26,10 @@ class Fault:
         return f"plugin {self.plugin} at {self.point} {self.reason}"
 
 
+class Stalled(BaseException):
+    """Raised inside a call that exceeded its limit. Not an Exception, so that plugins rarely catch it."""
+
+
 class FaultError(Exception):
     """Raised by the guard of a third-party plugin; the cycle then does what the profile says."""
 
@@ -33,16 +41,43 @@ class FaultError(Exception):
 def raised(plugin: str, point: str, error: BaseException) -> Fault:
     if isinstance(error, FaultError):
         return error.fault
+    return raised_by(plugin, point, error)
+
+
+def raised_by(plugin: str, point: str, error: BaseException) -> Fault:
+    """Like ``raised``, but charge the plugin itself if it raises a FaultError of its own making."""
+    return Fault(
+        plugin, point, RAISED.format(kind=_class_name(error), error=words_of(error))[:LONGEST_REASON]
+    )
+
+
+def _class_name(value: object) -> str:
+    # Not ``type(value).__name__``: a metaclass of the plugin could answer.
+    name: str = _NAME(type(value))
+    return str.__getitem__(name, slice(LONGEST_REASON))
+
+
+def description_of(error: BaseException) -> str:
+    """Return the class and the words of an error that code of a plugin raised."""
+    kind, words = _class_name(error), words_of(error)
+    return f"{kind}: {words}" if words else kind
+
+
+def words_of(error: BaseException) -> str:
+    """Return what the error says, as plain text: its ``__str__`` is the plugin's code, and may return a subclass."""
     try:
-        words = str(error)
-    except Exception:  # the error itself is the plugin's code
-        words = "an error that cannot be printed"
-    return Fault(plugin, point, RAISED.format(kind=type(error).__name__, error=words)[:LONGEST_REASON])
+        return str.__getitem__(str(error), slice(LONGEST_REASON))
+    except Stalled:
+        raise
+    except BaseException:
+        return "an error that cannot be printed"
 
 
 def nonsense(plugin: str, point: str, value: object, *, expected: str) -> Fault:
     try:
-        reason = NONSENSE.format(value=value, expected=expected)
-    except Exception:  # likewise
-        reason = NONSENSE.format(value=type(value), expected=expected)
-    return Fault(plugin, point, reason[:LONGEST_REASON])
+        shown = str.__getitem__(repr(value), slice(SHOWN_OF_A_VALUE))
+    except Stalled:
+        raise
+    except BaseException:  # likewise
+        shown = f"an object of class {_class_name(value)}"
+    return Fault(plugin, point, NONSENSE.format(value=shown, expected=expected)[:LONGEST_REASON])

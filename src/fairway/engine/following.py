@@ -12,21 +12,23 @@ from fairway.engine.outcome import Details, Outcome
 from fairway.engine.points import Context, CycleWorkload
 from fairway.engine.ranking import ABSENT
 from fairway.engine.status import OK, Code, Status
-from fairway.fleet import bitmap
-from fairway.fleet.instant import Micros
-from fairway.fleet.journal import Journal
-from fairway.fleet.snapshot import Snapshot
+from fairway.hosts import bitmap
+from fairway.hosts.instant import Micros
+from fairway.hosts.journal import Journal
+from fairway.hosts.snapshot import Snapshot
 
-GONE = Status(code=Code.UNRESOLVABLE, reasons=("was deleted",))
+DELETED = Status(code=Code.UNRESOLVABLE, reasons=("was deleted",))
 
 _PASSING = (Code.SUCCESS, Code.SKIP)
 
-FEW = 64
+MOST_CHANGED_ROWS = 64
 """Maximum number of changed rows for an incremental cycle; more start a full one."""
 
 
 def follow(memo: Memo, snapshot: Snapshot[Any], workload: CycleWorkload, *, now: Micros) -> Outcome | None:
     """Return the outcome; None if a full cycle is needed, and the memo is then invalid."""
+    # Keys contain the ranks of names and have one entry per row, so both must be as they were. An outdated snapshot
+    # is not followed: changes of columns that did not exist yet were not reported to it.
     if (
         snapshot.capacity != len(memo.keys)
         or snapshot.hosts.renumbered != memo.renumbered
@@ -39,29 +41,33 @@ def follow(memo: Memo, snapshot: Snapshot[Any], workload: CycleWorkload, *, now:
         return None
     gated, ranked = rows
     journal, since = snapshot.journal, memo.generation
-    changed = [each for each, keys in memo.sources.updaters if journal.has_changed(keys, since)]
+    changed = [updater for updater, keys in memo.sources.updaters if journal.has_changed(keys, since)]
     if changed:
         memo.state = memo.state.clone()  # earlier outcomes keep theirs
     context = Context(snapshot=snapshot, workload=workload, now=now, state=memo.state)
     for updater in changed:
         affected = updater.update_shared(context, since)
-        if affected is None or len(affected) > FEW:
+        if affected is None or len(affected) > MOST_CHANGED_ROWS:
             return None
         gated.update(affected)
     for reader, cells, basis in memo.sources.based:
         if journal.has_changed(cells, since) and reader.basis(context) != basis:
             return None
     if gated or ranked or changed or memo.sources.anything:
+        # Details have the results of all hosts, so one changed row makes them outdated.
         memo.details = None
+    # From here on the memo is half updated: where one row needs a full cycle, it cannot be used again.
     for row in gated:
-        if not _ask(memo, context, row):
+        if not _evaluate(memo, context, row):
             return None
     for row in ranked:
-        if row not in gated and not _rank(memo, context, row):
+        if row not in gated and not _rescore(memo, context, row):
             return None
     best = memo.front.take()
+    # Without a feasible host PostFilter plugins run, which read why all hosts were rejected.
     if best is None or (not best and memo.profile.post_filters):
         return None
+    # ``take`` returns the same list while no selected row moved; then its array is kept, too.
     if best is not memo.best:
         memo.best = best
         memo.selected = np.array(best, dtype=np.int64)
@@ -90,13 +96,13 @@ def _changed_rows(memo: Memo, journal: Journal) -> tuple[set[int], set[int]] | N
         return None
     if sources.anything:
         gated = {row for change in journal.since(since) or () for row in change.rows}
-        return (gated, set()) if len(gated) <= FEW else None
+        return (gated, set()) if len(gated) <= MOST_CHANGED_ROWS else None
     gated = set(journal.rows_since(sources.gates, since))
     ranked = journal.rows_since(sources.ranking, since)
     # Changed scores cannot make an infeasible row feasible.
     key_of = memo.keys.item
     scored = {row for row in ranked if key_of(row) != ABSENT} if ranked else set()
-    return (gated, scored) if len(gated) + len(scored) <= FEW else None
+    return (gated, scored) if len(gated) + len(scored) <= MOST_CHANGED_ROWS else None
 
 
 def _details(memo: Memo, snapshot: Snapshot[Any], workload: CycleWorkload, *, now: Micros) -> Details:
@@ -116,9 +122,10 @@ def _details(memo: Memo, snapshot: Snapshot[Any], workload: CycleWorkload, *, no
     return outcome.details
 
 
-def _ask(memo: Memo, context: Context, row: int) -> bool:
+def _evaluate(memo: Memo, context: Context, row: int) -> bool:
     """Replace the results of one row; return False if the change affects other rows."""
     status = _admission(memo.plugins, context, row)
+    # These end or mark the cycle as a whole, not only this row.
     if status.aborts or status.code in (Code.WARNING, Code.WAIT):
         return False
     for warner, warned in memo.filter_warnings:
@@ -126,11 +133,11 @@ def _ask(memo: Memo, context: Context, row: int) -> bool:
         warns = rejected and bool(len(warner.warned_rows(context, np.array([row]))))
         _record_warning(memo, warned, row, warns)
     if status.rejects:
-        return _leave(memo, row)
-    return _rank(memo, context, row)
+        return _exclude(memo, row)
+    return _rescore(memo, context, row)
 
 
-def _rank(memo: Memo, context: Context, row: int) -> bool:
+def _rescore(memo: Memo, context: Context, row: int) -> bool:
     """Replace the scores of a feasible row; return False if the change affects other rows."""
     total = 0
     alone = np.array([row], dtype=np.int64)
@@ -139,6 +146,7 @@ def _rank(memo: Memo, context: Context, row: int) -> bool:
         memo.scores, memo.ranges, memo.score_warnings, memo.prepares, strict=True
     ):
         raw = scorer.plugin.score(context, row)
+        # The range of raw scores may have changed, and with it the normalised score of every row.
         if kept is not None and not kept.replace(row, raw):
             return False
         points = scorer.missing
@@ -151,6 +159,7 @@ def _rank(memo: Memo, context: Context, row: int) -> bool:
             return False
     for reader in memo.timed:
         until = min(until, reader.until(context, alone))
+    # Does not fit a key: a full cycle sorts such totals.
     if abs(total) >= ranking.TOTAL_BOUND:
         return False
     memo.until = until
@@ -184,19 +193,19 @@ def _status(memo: Memo, context: Context) -> Status:
 def _admission(plugins: CyclePlugins, context: Context, row: int) -> Status:
     """Return the status of the first filter that rejects the row or warns about it."""
     if not bitmap.test(context.snapshot.live, row):
-        return GONE
+        return DELETED
     for calls in plugins.pre_filters:
         status = cycle.admission(context, calls, None, row)
         if status is not OK and status.code not in _PASSING:
             return status
-    for each in plugins.filters:
-        status = each.plugin.filter(context, row)
+    for filtering in plugins.filters:
+        status = filtering.plugin.filter(context, row)
         if status is not OK and status.code not in _PASSING:
             return status
     return OK
 
 
-def _leave(memo: Memo, row: int) -> bool:
+def _exclude(memo: Memo, row: int) -> bool:
     if memo.keys[row] == ABSENT:
         return True
     if not all(kept is None or kept.replace(row, None) for kept in memo.ranges):

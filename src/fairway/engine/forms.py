@@ -16,6 +16,7 @@ from fairway.engine.points import (
     FilterWarnings,
     FleetFilter,
     FleetScore,
+    FullCycles,
     GateReader,
     HostWarnings,
     NormalizeScore,
@@ -34,7 +35,7 @@ from fairway.engine.points import (
 )
 from fairway.engine.remedies import ChoiceRemedies, FilterRemedies, ScoreRemedies
 from fairway.engine.status import Status
-from fairway.fleet.bitmap import Bits
+from fairway.hosts.bitmap import Bits
 
 _FORMS: tuple[type[Any], ...] = (
     *EXTENSION_POINTS.values(),
@@ -46,6 +47,7 @@ _FORMS: tuple[type[Any], ...] = (
     Remarks,
     Reader,
     SharedReader,
+    FullCycles,
     Signer,
     Waker,
     ChoiceExplainer,
@@ -70,12 +72,12 @@ PointT = TypeVar("PointT")
 
 def forms_of(kind: type[Any]) -> frozenset[type[Any]]:
     """Return the extension points and forms that a plugin class implements."""
-    found = _KNOWN.get(kind)
-    if found is None:
-        found = _KNOWN[kind] = frozenset(
+    forms = _KNOWN.get(kind)
+    if forms is None:
+        forms = _KNOWN[kind] = frozenset(
             form for form, methods in _METHODS.items() if all(hasattr(kind, name) for name in methods)
         )
-    return found
+    return forms
 
 
 def points_of(kind: type[Any]) -> frozenset[str]:
@@ -159,7 +161,7 @@ def score_calls(weighted: Weighted, *, prepares: bool = True) -> ScoreCalls:
     plugin, weight, missing = weighted
     forms = _score_forms(type(plugin))
     prepare, fleet, normalizer, warner, remarks, reader, timed, remedies = [
-        plugin if each else None for each in forms
+        plugin if implemented else None for implemented in forms
     ]
     if not prepares:
         prepare = warner = None
@@ -170,14 +172,14 @@ def score_calls(weighted: Weighted, *, prepares: bool = True) -> ScoreCalls:
 
 def _score_forms(kind: type[Any]) -> tuple[bool, ...]:
     """Return which fields of ScoreCalls, in their order, hold a plugin of this class."""
-    found = _KNOWN_SCORES.get(kind)
-    if found is None:
+    implemented = _KNOWN_SCORES.get(kind)
+    if implemented is None:
         forms = forms_of(kind)
         fields = (PreScore, FleetScore, NormalizeScore, HostWarnings, Remarks, Reader)
         timed = Reader in forms and not is_timeless(kind)
-        found = (*[each in forms for each in fields], timed, ScoreRemedies in forms)
-        _KNOWN_SCORES[kind] = found
-    return found
+        implemented = (*[form in forms for form in fields], timed, ScoreRemedies in forms)
+        _KNOWN_SCORES[kind] = implemented
+    return implemented
 
 
 def choose_calls(plugin: Choose) -> ChooseCalls:
@@ -203,16 +205,16 @@ class CyclePlugins(NamedTuple):
     @property
     def timed(self) -> tuple[Reader, ...]:
         """Return the plugins whose results change by time."""
-        found = [each.timed for each in self.pre_filters if each.timed is not None]
-        found += [each.timed for each in self.filters if each.timed is not None]
-        found += [each.timed for each in self.scores if each.timed is not None]
-        return tuple(found)
+        readers = [calls.timed for calls in self.pre_filters if calls.timed is not None]
+        readers += [calls.timed for calls in self.filters if calls.timed is not None]
+        readers += [scorer.timed for scorer in self.scores if scorer.timed is not None]
+        return tuple(readers)
 
     @property
     def readers(self) -> tuple[Reader | None, ...]:
         """Return one of each plugin: of those that decide whether a host is feasible first."""
         return (
-            *(each.reader for each in self.pre_filters),
-            *(each.reader for each in self.filters),
-            *(each.reader for each in self.scores),
+            *(calls.reader for calls in self.pre_filters),
+            *(calls.reader for calls in self.filters),
+            *(scorer.reader for scorer in self.scores),
         )

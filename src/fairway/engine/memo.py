@@ -11,12 +11,13 @@ import numpy.typing as npt
 from fairway.engine import ranking
 from fairway.engine.cycle import wakers_of
 from fairway.engine.forms import ChooseCalls, CyclePlugins, ScoreCalls, find_form
-from fairway.engine.outcome import NOBODY, Details, Outcome, Scored
+from fairway.engine.outcome import NO_ROWS, Details, Outcome, Scored
 from fairway.engine.points import (
     Context,
     CycleWorkload,
     Extent,
     FilterWarnings,
+    FullCycles,
     HostWarnings,
     NormalizeScore,
     PreScore,
@@ -28,10 +29,10 @@ from fairway.engine.profile import Profile
 from fairway.engine.ranking import ABSENT, Front
 from fairway.engine.state import CycleState
 from fairway.engine.status import Code
-from fairway.fleet import bitmap
-from fairway.fleet.bitmap import Rows
-from fairway.fleet.column import MEMBERSHIP, Key
-from fairway.fleet.instant import Micros
+from fairway.hosts import bitmap
+from fairway.hosts.bitmap import Rows
+from fairway.hosts.column import MEMBERSHIP, Key
+from fairway.hosts.instant import Micros
 
 EXACT = float(1 << 53)
 """Integers up to this are exact as doubles."""
@@ -50,6 +51,7 @@ class _Range:
     def replace(self, row: int, new: float | None) -> bool:
         """Update a row; return False if the range may have changed, which affects every score."""
         extent, old = self.extent, float(self.raw[row])
+        # Without a range no row has a score. The first one makes the range, and a full cycle.
         if extent is None:
             return new is None
         if new is not None and not extent.low <= new <= extent.high:
@@ -57,6 +59,7 @@ class _Range:
         self.lowest += (new == extent.low) - (old == extent.low)
         self.highest += (new == extent.high) - (old == extent.high)
         self.raw[row] = np.nan if new is None else new
+        # Counting the rows at both ends is enough: only when the last one leaves does the range shrink.
         return bool(self.lowest and self.highest)
 
     def normalize(self, raw: float) -> int:
@@ -76,7 +79,7 @@ class Sources:
     shared: frozenset[Key]
     """Columns whose change affects all rows."""
     updaters: tuple[tuple[SharedReader, frozenset[Key]], ...]
-    """Plugins that can update what they know of such columns, and the columns."""
+    """Plugins that can update what they derived from such columns, and the columns."""
     based: tuple[tuple[Reader, frozenset[Key], object], ...]
     """Plugins with a basis: the plugin, and its last basis."""
 
@@ -125,7 +128,7 @@ class Memo:
     """Whether a cycle continued from it."""
     best: list[int] | None = None
     """The last selected rows, and as an array."""
-    selected: Rows = field(default_factory=lambda: NOBODY)
+    selected: Rows = field(default_factory=lambda: NO_ROWS)
     shared: bool = False
     """Whether workloads that are alike continue from it."""
     details: Details | None = None
@@ -134,7 +137,7 @@ class Memo:
     """Distinguishes it from all other memos."""
 
     def __post_init__(self) -> None:
-        ranges = sum(each.raw.nbytes for each in self.ranges if each is not None)
+        ranges = sum(score_range.raw.nbytes for score_range in self.ranges if score_range is not None)
         self.fixed_size = self.keys.nbytes + ranges
         self.capacity = len(self.keys)
 
@@ -147,13 +150,19 @@ def remember(outcome: Outcome) -> Memo | None:
     """Create a memo; None if the next cycle must be a full one in any case."""
     context, profile = outcome.context, outcome.profile
     wanted, chooser, plugins = context.workload.wanted, outcome.chooser, outcome.plugins
+    # A choice that is not by rank, a PreScore that sees all rows, and a decision as large as the fleet have nothing
+    # that a single row could update.
     if chooser is None or not chooser.by_rank or profile.pre_scores or wanted is None:
         return None
     details = outcome.details
     if profile.post_filters and not len(details.rows):
         return None
     readers = tuple(reader for reader in plugins.readers if reader is not None)
-    if len(readers) < len(plugins.readers) or any(each.by_row is None for each in plugins.pre_filters):
+    # A plugin that does not declare what it reads may depend on anything, and one without a form for a single row
+    # would evaluate all.
+    if len(readers) < len(plugins.readers) or any(calls.by_row is None for calls in plugins.pre_filters):
+        return None
+    if any(find_form(reader, FullCycles) is not None for reader in readers):
         return None
     if not ranking.fits(details.totals):
         return None
@@ -163,12 +172,12 @@ def remember(outcome: Outcome) -> Memo | None:
         if not scored.skipped
     ]
     scores = tuple(scorer for scorer, _ in applied)
-    score_warnings = [_warned_rows(each.warner, context, details.rows) for each in scores]
+    score_warnings = [_warned_rows(scorer.warner, context, details.rows) for scorer in scores]
     filter_warnings = list(_find_filter_warnings(outcome))
     if (
         outcome.status.code is not Code.SUCCESS
         and not any(score_warnings)
-        and not any(each for _, each in filter_warnings)
+        and not any(warned for _, warned in filter_warnings)
     ):
         return None
     snapshot = outcome.snapshot
@@ -185,6 +194,7 @@ def remember(outcome: Outcome) -> Memo | None:
         ranges.append(kept)
     settled = {id(reader) for reader, _, _ in sources.based}
     ranks = snapshot.hosts.rank[details.rows]
+    # For all rows of the table, so that a row needs no lookup.
     keys = np.full(snapshot.capacity, ABSENT, dtype=np.int64)
     keys[details.rows] = ranking.keys_of(details.totals, ranks)
     return Memo(
@@ -205,7 +215,7 @@ def remember(outcome: Outcome) -> Memo | None:
         ranges=ranges,
         score_warnings=score_warnings,
         filter_warnings=filter_warnings,
-        prepares=[None if id(each.plugin) in settled else each.prepare for each in scores],
+        prepares=[None if id(scorer.plugin) in settled else scorer.prepare for scorer in scores],
         front=Front(details.rows, keys[details.rows], wanted=wanted),
     )
 
@@ -249,8 +259,8 @@ def _warned_rows(warner: HostWarnings | None, context: Context, rows: Rows) -> s
 def _find_filter_warnings(outcome: Outcome) -> Iterator[tuple[FilterWarnings, set[int]]]:
     details = outcome.details
     before = details.eligible
-    for each, stage in zip(outcome.plugins.filters, details.stages, strict=True):
-        warner = each.warner
+    for calls, stage in zip(outcome.plugins.filters, details.stages, strict=True):
+        warner = calls.warner
         if warner is not None:
             rejected = bitmap.rows_of(before & ~stage.survivors)
             yield warner, set(warner.warned_rows(outcome.context, rejected).tolist())

@@ -5,7 +5,7 @@ the workload, only those rows are evaluated. The outcome equals that of a full c
 equality is not certain: after a change of shared state, of a normalising prioritizer's range, or by time.
 
 Workloads that are alike, such as placements that differ in their names only, share a memo: what one of them evaluated,
-the others need not. ``Alike`` says which ones are. Where each workload needs a memo of its own although there are
+the others need not. ``Alike`` decides which ones are. Where each workload needs a memo of its own although there are
 others like it, a memo is only made in the second full cycle: a burst of them changes more rows than a memo can follow.
 """
 
@@ -22,11 +22,14 @@ from fairway.engine.outcome import Outcome
 from fairway.engine.points import CycleWorkload
 from fairway.engine.profile import Profile
 from fairway.engine.ranking import ABSENT
-from fairway.fleet.instant import Micros
-from fairway.fleet.snapshot import Snapshot
+from fairway.hosts.instant import Micros
+from fairway.hosts.snapshot import Snapshot
 
+DEFAULT_LIMIT: Final = 256 << 20
 MOST_ALONE: Final = 1000
 """Signatures that are kept."""
+MOST_USES: Final = 1 << 18
+"""Workloads of which the last use is known, also of those without a memo."""
 
 
 class Alike(Protocol):
@@ -53,14 +56,23 @@ NONE_ALIKE: Alike = NoneAlike()
 
 
 class Memory:
-    """Keeps memos of the most recently used workloads, up to ``limit`` bytes."""
+    """Keeps memos of workloads, up to ``limit`` bytes.
 
-    def __init__(self, *, limit: int = 256 << 20, alike: Alike = NONE_ALIKE) -> None:
+    A workload gets the place of another one only if it was used twice since that one was used last. Workloads that are
+    decided one after the other, because all read a score that changed, are a cyclic sweep: dropping the memo that was
+    not used for longest would always drop the one that is needed next, so that a little more than fits leaves none
+    incremental. With 20,000 clusters, each of 500 placements cost 12 µs, and each of 1,000 cost 318 µs.
+    """
+
+    def __init__(self, *, limit: int = DEFAULT_LIMIT, alike: Alike = NONE_ALIKE) -> None:
         self._limit, self._alike = limit, alike
         self.size = 0
         """Size of all memos in bytes."""
         self._memos: OrderedDict[Hashable, Memo] = OrderedDict()
-        """By namespace and name, or by signature."""
+        """By namespace and name, or by signature. The one that was not used for longest is the first."""
+        self._uses: OrderedDict[Hashable, int] = OrderedDict()
+        """The number of the last use of each memo, and of workloads that have none."""
+        self._number = 0
         self._alone: OrderedDict[Hashable, None] = OrderedDict()
         """Signatures of workloads that each need a memo of their own."""
         self._once: set[Hashable] = set()
@@ -81,10 +93,13 @@ class Memory:
             return followed
         outcome = cycle.run(snapshot, workload, profile, now=now)
         name, signature = _name_of(workload), self._alike.signature(workload, profile)
+        # A burst of such workloads changes more rows than a memo can follow, so the first memo would be
+        # dropped unused.
         if signature in self._alone and name not in self._once:
             self._once.add(name)
             return outcome
         memo = make_memo(outcome)
+        # A memo larger than the limit would drop all others and still not fit.
         if memo is not None and memo.size <= self._limit:
             key = signature
             if signature is None or self._alike.reads_own(workload, memo):
@@ -92,11 +107,30 @@ class Memory:
                 self._note_alone(signature)
             else:
                 memo.shared = True
-                if key in self._memos:
-                    self._drop(key)
-            self._memos[key] = memo
-            self._count(memo)
+            self._keep(key, memo)
         return outcome
+
+    def _keep(self, key: Hashable, memo: Memo) -> None:
+        """Keep a memo, unless too many others were used since the last cycle of its workload."""
+        last = self._uses.get(key, 0)
+        self._note_use(key)
+        if key in self._memos:
+            self._drop(key)
+        size = memo.size
+        while self.size + size > self._limit:
+            oldest = next(iter(self._memos))
+            if self._uses.get(oldest, 0) > last:
+                return
+            self._drop(oldest)
+        self._memos[key] = memo
+        self._count(memo)
+
+    def _note_use(self, key: Hashable) -> None:
+        self._number += 1
+        self._uses[key] = self._number
+        self._uses.move_to_end(key)
+        if len(self._uses) > MOST_USES:
+            self._uses.popitem(last=False)
 
     def _note_alone(self, signature: Hashable | None) -> None:
         if signature is not None:
@@ -112,11 +146,14 @@ class Memory:
         key, memo = self._find(workload, profile)
         if memo is None:
             return None
+        # A shared memo was made for another workload: its signature says that both are equal.
         if memo.profile is profile and (memo.workload == workload or key != _name_of(workload)):
             followed = follow_memo(memo, snapshot, workload, now=now)
             if followed is not None:
                 self.followed += 1
                 self._memos.move_to_end(key)
+                self._note_use(key)
+                # The front grows and shrinks with the rows that move, so the size is measured after each cycle.
                 self._count(memo)
                 return followed
         self._drop(key)
@@ -132,14 +169,15 @@ class Memory:
         """Return the rows that are feasible for a workload at the time of asking; the same object for workloads that
         share a memo."""
         key, _ = self._find(workload, profile)
-        found = self._feasible.get(key)
-        if found is None:
-            found = self._feasible[key] = FeasibleRows(self._memos, key)
-        return found
+        feasible = self._feasible.get(key)
+        if feasible is None:
+            feasible = self._feasible[key] = FeasibleRows(self._memos, key)
+        return feasible
 
     def forget(self, namespace: str, name: str) -> None:
         """Forget a deleted workload."""
         self._once.discard((namespace, name))
+        self._uses.pop((namespace, name), None)
         if (namespace, name) in self._memos:
             self._drop((namespace, name))
 
@@ -151,6 +189,7 @@ class Memory:
 
     def _find(self, workload: CycleWorkload, profile: Profile) -> tuple[Hashable, Memo | None]:
         name = _name_of(workload)
+        # A memo of its own first: a workload whose cycle read its own decision must not continue from a shared one.
         own = self._memos.get(name)
         if own is not None:
             return name, own

@@ -1,7 +1,7 @@
 """The outcome of a cycle."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -11,14 +11,14 @@ from fairway.engine.forms import ChooseCalls, CyclePlugins
 from fairway.engine.points import NEVER_CHANGES, Amounts, Context, Extent, Scores
 from fairway.engine.profile import Profile
 from fairway.engine.status import Status
-from fairway.fleet import bitmap
-from fairway.fleet.bitmap import Bits, Mask, Rows
-from fairway.fleet.instant import Micros
-from fairway.fleet.snapshot import Snapshot
+from fairway.hosts import bitmap
+from fairway.hosts.bitmap import Bits, Mask, Rows
+from fairway.hosts.instant import Micros
+from fairway.hosts.snapshot import Snapshot
 
 REASON_LENGTH = 1000
 """Maximum length of the terms of a reason, in characters."""
-NOBODY: Rows = np.zeros(0, dtype=np.int64)
+NO_ROWS: Rows = np.zeros(0, dtype=np.int64)
 
 T = TypeVar("T")
 
@@ -53,9 +53,9 @@ class Details:
     eligible: Bits
     """Rows that the PreFilter plugins admitted."""
     stages: tuple[Stage, ...] = ()
-    rows: Rows = field(default_factory=lambda: NOBODY)
+    rows: Rows = field(default_factory=lambda: NO_ROWS)
     """Rows that passed every filter, ascending; empty when the cycle was aborted."""
-    totals: Scores = field(default_factory=lambda: NOBODY)
+    totals: Scores = field(default_factory=lambda: NO_ROWS)
     scored: tuple[Scored, ...] = ()
     derived: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
     """See ``Outcome.derive``."""
@@ -72,7 +72,7 @@ class Outcome:
         plugins: CyclePlugins,
         status: Status,
         details: Details | Callable[[], Details],
-        selected: Rows = NOBODY,
+        selected: Rows = NO_ROWS,
         chooser: ChooseCalls | None = None,
         wake: Micros | None = None,
         until: Micros = NEVER_CHANGES,
@@ -99,6 +99,22 @@ class Outcome:
         self._selected: list[str] | None = None
         self._selected_names: frozenset[str] | None = None
 
+    def shared_with(self, workload: Any) -> "Outcome":
+        """Return the outcome for another workload that is alike, without a cycle."""
+        return Outcome(
+            context=replace(self.context, workload=workload),
+            profile=self.profile,
+            plugins=self.plugins,
+            status=self.status,
+            details=self.details,
+            selected=self.selected_rows,
+            chooser=self.chooser,
+            wake=self.wake,
+            until=self.until,
+            relief=self.relief,
+            faults=self.faults,
+        )
+
     @property
     def snapshot(self) -> Snapshot[Any]:
         return self.context.snapshot
@@ -116,8 +132,8 @@ class Outcome:
         derived, key = self.details.derived, (make, self.selected_rows.tobytes())
         if key not in derived:
             derived[key] = make(self)
-        found: T = derived[key]
-        return found
+        result: T = derived[key]
+        return result
 
     @property
     def eligible(self) -> bool:
@@ -183,7 +199,7 @@ class Outcome:
         if known.all():
             return [term(plugin, weight, score) for score in scores]
         pairs = zip(scores, known.tolist(), strict=True)
-        return [term(plugin, weight, score, known=each) for score, each in pairs]
+        return [term(plugin, weight, score, known=is_known) for score, is_known in pairs]
 
     def knows(self, prioritizer: int, rows: Rows) -> Mask:
         """Return for which feasible rows a prioritizer, by its index, has a score."""
@@ -214,10 +230,10 @@ class Outcome:
 def _joined(terms: Iterable[str]) -> str:
     """Join as many terms as fit: a page holds a hundred reasons, and its size must be bounded."""
     text = ""
-    for each in terms:
-        if len(text) + len(each) > REASON_LENGTH:
-            return f"{text}, …" if text else each[:REASON_LENGTH]
-        text = f"{text}, {each}" if text else each
+    for term in terms:
+        if len(text) + len(term) > REASON_LENGTH:
+            return f"{text}, …" if text else term[:REASON_LENGTH]
+        text = f"{text}, {term}" if text else term
     return text
 
 

@@ -24,11 +24,11 @@ import numpy.typing as npt
 from fairway.engine.state import CycleState
 from fairway.engine.status import Status
 from fairway.engine.workload import HostKey, Workload
-from fairway.fleet.bitmap import Bits, Mask, Rows
-from fairway.fleet.column import NEVER, Key
-from fairway.fleet.direction import Direction
-from fairway.fleet.instant import Micros
-from fairway.fleet.snapshot import Snapshot
+from fairway.hosts.bitmap import Bits, Mask, Rows
+from fairway.hosts.column import NEVER, Key
+from fairway.hosts.direction import Direction
+from fairway.hosts.instant import Micros
+from fairway.hosts.snapshot import Snapshot
 
 Amounts = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 Scores = npt.NDArray[np.int64]
@@ -149,6 +149,14 @@ class SharedReader(Reader, Protocol):
 
 
 @runtime_checkable
+class FullCycles(Plugin, Protocol):
+    """A plugin whose results for one host cost as much as those for all: no cycle is an incremental one."""
+
+    def full_cycles(self) -> bool:
+        """Return True; the presence of the method counts."""
+
+
+@runtime_checkable
 class Signer(Plugin, Protocol):
     """A plugin that says what its results depend on of a workload, so that alike workloads share them."""
 
@@ -246,8 +254,8 @@ class PostFilter(Plugin, Protocol):
         """Called when no host is left. Success means that room can be made; the workload then waits for it.
 
         It changes nothing itself, because a what-if calls it, too. What is to be done is written to the cycle state as
-        a ``Nomination``; the scheduler hands it to its caller, who keeps the room for the workload by an earmark in the
-        ledger.
+        a ``Nomination``; the scheduler returns it to its caller, which keeps the room for the workload by an earmark in
+        the ledger.
 
         ``rejections`` are ``fairway.engine.rejections.Rejections``, which also answer what-ifs.
         """
@@ -404,6 +412,15 @@ class Permit(Plugin, Protocol):
 @runtime_checkable
 class PreBind(Plugin, Protocol):
     async def pre_bind(self, context: CommitContext, /) -> Status: ...
+
+
+@runtime_checkable
+class LongPreBind(PreBind, Protocol):
+    """A PreBind plugin that may wait for other programs, such as provisioners of volumes: it keeps no other workload
+    from being bound meanwhile. It checks the leadership itself before each write, and ends when it is cancelled."""
+
+    def has_pre_bind(self, context: CommitContext, /) -> bool:
+        """Return whether ``pre_bind`` has anything to do. Otherwise it is not called."""
 
 
 @runtime_checkable

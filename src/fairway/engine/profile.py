@@ -4,7 +4,7 @@
 instance of each plugin for all its points, and finds the forms of each plugin, so that a cycle calls plain tuples.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
@@ -18,7 +18,6 @@ from fairway.engine.forms import (
     ScoreCalls,
     choose_calls,
     filter_calls,
-    points_of,
     pre_filter_calls,
     score_calls,
 )
@@ -43,7 +42,7 @@ from fairway.engine.points import (
     Scorers,
     Weighted,
 )
-from fairway.engine.registry import Registry
+from fairway.engine.registry import COMMIT_POINTS, Registry
 from fairway.engine.status import Status
 
 UNKNOWN_POINT: Final = "profile {profile}: there is no extension point {point}; write one of {points}"
@@ -107,6 +106,41 @@ class ProfileSpec:
     """Keyword arguments by plugin."""
     on_fault: OnFault = OnFault.FAIL
 
+    def extended(
+        self,
+        points: Mapping[str, Sequence[Enabled]],
+        *,
+        first: Collection[str] = (),
+        args: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> "ProfileSpec":
+        """Return the profile with more plugins: at the start of the points ``first``, at the end of others.
+
+        A plugin that the profile has at the point keeps its place and weight. ``args`` replace those of their plugins.
+        """
+        merged = dict(self.points)
+        for point, more in points.items():
+            own = self.points.get(point, ())
+            names = {plugin for plugin, _ in own}
+            new = tuple(enabled for enabled in more if enabled.plugin not in names)
+            merged[point] = (*new, *own) if point in first else (*own, *new)
+        return replace(self, points=merged, args={**self.args, **(args or {})})
+
+    def without(self, *plugins: str) -> "ProfileSpec":
+        """Return the profile without some plugins and their arguments."""
+        return replace(
+            self,
+            points={
+                point: tuple(entry for entry in enabled if entry.plugin not in plugins)
+                for point, enabled in self.points.items()
+            },
+            args={plugin: args for plugin, args in self.args.items() if plugin not in plugins},
+        )
+
+    def deciding(self) -> "ProfileSpec":
+        """Return the profile without the extension points after the decision, as a what-if needs it."""
+        points = {point: enabled for point, enabled in self.points.items() if point not in COMMIT_POINTS}
+        return replace(self, points=points)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Profile:
@@ -142,14 +176,14 @@ class Profile:
         """Return the calls that score a workload, and why it cannot be scored."""
         if self.prioritizer is None:
             return self.scores, None
-        found = self.prioritizer.prioritize(context, self.scorers)
-        calls: tuple[ScoreCalls, ...] | None = found.calls
+        prioritization = self.prioritizer.prioritize(context, self.scorers)
+        calls: tuple[ScoreCalls, ...] | None = prioritization.calls
         if calls is None:
-            calls = tuple([score_calls(each) for each in found.scores])
-            object.__setattr__(found, "calls", calls)  # frozen for all other code
+            calls = tuple([score_calls(weighted) for weighted in prioritization.scores])
+            object.__setattr__(prioritization, "calls", calls)  # frozen for all other code
         if self.skipped:
-            calls = tuple(each for each in calls if each.plugin.name not in self.skipped)
-        return calls, found.refusal
+            calls = tuple(scorer for scorer in calls if scorer.plugin.name not in self.skipped)
+        return calls, prioritization.refusal
 
 
 def assemble(
@@ -178,8 +212,8 @@ def assemble(
     ``registered`` are the Score plugins among which ``prioritizer`` may select, ``unusable`` those that could not be
     created, with the reason.
     """
-    scoring = {id(each.plugin) for each in scores}
-    prepared = None if pre_scores is None else {id(each) for each in pre_scores}
+    scoring = {id(weighted.plugin) for weighted in scores}
+    prepared = None if pre_scores is None else {id(plugin) for plugin in pre_scores}
     return Profile(
         name=name,
         on_fault=on_fault,
@@ -190,9 +224,10 @@ def assemble(
         pre_filters=tuple(map(pre_filter_calls, pre_filters)),
         filters=tuple(map(filter_calls, filters)),
         post_filters=tuple(post_filters),
-        pre_scores=tuple(each for each in pre_scores or () if id(each) not in scoring),
+        pre_scores=tuple(plugin for plugin in pre_scores or () if id(plugin) not in scoring),
         scores=tuple(
-            score_calls(each, prepares=prepared is None or id(each.plugin) in prepared) for each in scores
+            score_calls(weighted, prepares=prepared is None or id(weighted.plugin) in prepared)
+            for weighted in scores
         ),
         choosers=tuple(map(choose_calls, (*choosers, BestHosts()))),
         reserves=tuple(reserves),
@@ -206,11 +241,12 @@ def assemble(
 def build_profile(
     spec: ProfileSpec, registry: Registry, *, broken: Mapping[str, str] | None = None
 ) -> Profile:
-    """Create the plugins of a profile. Raise ProfileError.
+    """Create the plugins of a profile, without those that are only declared. Raise ProfileError.
 
     ``broken`` are plugins that could not be registered, with the reason, for workloads that name them.
     """
     _check(spec, registry)
+    spec = spec.without(*filter(registry.is_declared, registry.names()))
     instances: dict[str, Any] = {}
     for enabled in spec.points.values():
         for name, _ in enabled:
@@ -224,7 +260,7 @@ def build_profile(
     unusable: dict[str, str] = dict(broken or {})
     if at("Prioritize"):
         for name in registry.names():
-            if "Score" not in points_of(registry.kind(name)):
+            if "Score" not in registry.points(name):
                 continue
             try:
                 registered[name] = instances.get(name) or registry.build(name, spec.args.get(name))
@@ -262,34 +298,34 @@ def without(profile: Profile, name: str) -> Profile:
         profile,
         skipped=profile.skipped | {name},
         prioritizer=None if prioritizer is not None and prioritizer.name == name else prioritizer,
-        pre_filters=tuple(each for each in profile.pre_filters if each.plugin.name != name),
-        filters=tuple(each for each in profile.filters if each.plugin.name != name),
-        post_filters=tuple(each for each in profile.post_filters if each.name != name),
-        pre_scores=tuple(each for each in profile.pre_scores if each.name != name),
-        scores=tuple(each for each in profile.scores if each.plugin.name != name),
-        choosers=tuple(each for each in profile.choosers if each.plugin.name != name),
+        pre_filters=tuple(calls for calls in profile.pre_filters if calls.plugin.name != name),
+        filters=tuple(calls for calls in profile.filters if calls.plugin.name != name),
+        post_filters=tuple(plugin for plugin in profile.post_filters if plugin.name != name),
+        pre_scores=tuple(plugin for plugin in profile.pre_scores if plugin.name != name),
+        scores=tuple(scorer for scorer in profile.scores if scorer.plugin.name != name),
+        choosers=tuple(chooser for chooser in profile.choosers if chooser.plugin.name != name),
     )
 
 
 def plugins_of(profile: Profile) -> tuple[Plugin, ...]:
     """Return the plugins of a profile, each once, in the order in which they are first called."""
     single = (profile.queue_sort, profile.prioritizer)
-    found: Iterable[Plugin] = (
+    plugins: Iterable[Plugin] = (
         *profile.pre_enqueues,
-        *(each for each in single if each is not None),
-        *(each.plugin for each in profile.pre_filters),
-        *(each.plugin for each in profile.filters),
+        *(plugin for plugin in single if plugin is not None),
+        *(calls.plugin for calls in profile.pre_filters),
+        *(calls.plugin for calls in profile.filters),
         *profile.post_filters,
         *profile.pre_scores,
-        *(each.plugin for each in profile.scores),
-        *(each.plugin for each in profile.choosers),
+        *(scorer.plugin for scorer in profile.scores),
+        *(chooser.plugin for chooser in profile.choosers),
         *profile.reserves,
         *profile.permits,
         *profile.pre_binds,
         *profile.binds,
         *profile.post_binds,
     )
-    return tuple({id(each): each for each in found}.values())
+    return tuple({id(plugin): plugin for plugin in plugins}.values())
 
 
 def _check(spec: ProfileSpec, registry: Registry) -> None:
@@ -308,7 +344,7 @@ def _check(spec: ProfileSpec, registry: Registry) -> None:
         for name, _ in enabled:
             _check_plugin(spec, registry, point=point, name=name, seen=seen)
     for name in spec.args:
-        registry.kind(name)
+        registry.points(name)
     _check_single(spec, "QueueSort", SEVERAL_SORTS)
     _check_single(spec, "Prioritize", SEVERAL_PRIORITIZERS)
     _check_weights(spec)
@@ -320,9 +356,9 @@ def _check_plugin(spec: ProfileSpec, registry: Registry, *, point: str, name: st
             ENABLED_TWICE.format(profile=spec.name, plugin=name, point=point), plugin=name, point=point
         )
     seen.add(name)
-    implemented = points_of(registry.kind(name))
+    implemented = registry.points(name)
     if point not in implemented:
-        known = ", ".join(each for each in EXTENSION_POINTS if each in implemented)
+        known = ", ".join(point for point in EXTENSION_POINTS if point in implemented)
         words = NOT_IMPLEMENTED if known else NO_POINT
         raise ProfileError(
             words.format(profile=spec.name, plugin=name, point=point, implemented=known),

@@ -9,8 +9,8 @@ from bisect import bisect_left, insort
 import numpy as np
 
 from fairway.engine.points import Scores
-from fairway.fleet.bitmap import Mask, Rows
-from fairway.fleet.hosts import RANK_BITS
+from fairway.hosts.bitmap import Mask, Rows
+from fairway.hosts.hosts import RANK_BITS
 
 TOTAL_BOUND = 1 << (62 - RANK_BITS)
 """Totals beyond ±this do not fit a key and are sorted by a slower algorithm."""
@@ -45,6 +45,7 @@ def best(rows: Rows, totals: Scores, ranks: Scores, *, wanted: int | None) -> Ro
         at = int(keys.argmin())
         return rows[at : at + 1]
     if count < size:
+        # Partition before sorting: a placement usually wants a few of 100,000 rows.
         front = np.argpartition(keys, count - 1)[:count]
         return rows[front[np.argsort(keys[front])]]
     return rows[np.argsort(keys)]
@@ -73,6 +74,8 @@ class Front:
     def __init__(self, rows: Rows, keys: Scores, *, wanted: int) -> None:
         self.wanted = wanted
         self._size = len(rows)
+        # A row that leaves is not replaced, because the next best one is unknown. The slack is how many may leave
+        # before a full cycle is needed.
         keep = min(len(rows), wanted + max(self.SLACK, wanted // 4))
         if keep < len(rows):
             front = np.argpartition(keys, keep - 1)[:keep]
@@ -103,6 +106,7 @@ class Front:
         """Update the key of a row; ABSENT means infeasible."""
         if old == new:
             return
+        # Rows beyond the limit are only counted: ``take`` must know whether rows are missing from the front.
         self._size += (new != ABSENT) - (old != ABSENT)
         if old <= self._limit:
             del self._entries[bisect_left(self._entries, (old, row))]

@@ -9,12 +9,13 @@ extension points a plugin implements before it creates one.
 """
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from fairway.engine.errors import DuplicatePluginError, PluginArgsError, UnknownPluginError
-from fairway.engine.fault import LONGEST_REASON
-from fairway.engine.points import Plugin
+from fairway.engine.fault import description_of, words_of
+from fairway.engine.forms import points_of
+from fairway.engine.points import EXTENSION_POINTS, Plugin
 
 DUPLICATE: Final = "plugin {name} is registered already, as {kind}: choose another name"
 UNKNOWN: Final = "plugin {name} is not registered; {hint}"
@@ -25,6 +26,8 @@ WRONG_ARGS: Final = "plugin {name} does not accept its arguments: {error}"
 WRONG_KIND: Final = "the factory of plugin {name} returned {kind}, and was registered for {expected}"
 WRONG_NAME: Final = "plugin {name} has the name {given!r}: register it under its own name"
 KIND_NEEDED: Final = "plugin {name}: a factory that is not a class needs kind, the class that it creates"
+COMMIT_POINTS: Final = frozenset({"Reserve", "Permit", "PreBind", "Bind", "PostBind"})
+"""The extension points that follow the decision."""
 
 PluginFactory = Callable[..., Plugin]
 
@@ -34,6 +37,19 @@ class Registry:
 
     def __init__(self) -> None:
         self._factories: dict[str, tuple[PluginFactory, type[Any]]] = {}
+        self._declared: dict[str, frozenset[str]] = {}
+
+    def declare(self, name: str, points: Iterable[str]) -> None:
+        """Add a plugin that only a controller can create, which registers it. Profiles built without it have none.
+
+        Its extension points come after the decision: a what-if decides the same without the plugin.
+        """
+        assert COMMIT_POINTS.issuperset(points), name
+        self._declared[name] = frozenset(points)
+
+    def is_declared(self, name: str) -> bool:
+        """Return whether a plugin is declared, and not registered."""
+        return name in self._declared and name not in self._factories
 
     def register(self, name: str, factory: PluginFactory, *, kind: type[Any] | None = None) -> None:
         """Add a factory. ``kind`` is the class of the plugins that it creates, by default the factory itself."""
@@ -49,11 +65,17 @@ class Registry:
         self._factories[name] = (factory, kind)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._factories
+        return name in self._factories or name in self._declared
 
     def names(self) -> tuple[str, ...]:
         """Return all names, sorted."""
-        return tuple(sorted(self._factories))
+        return tuple(sorted({*self._factories, *self._declared}))
+
+    def points(self, name: str) -> frozenset[str]:
+        """Return the extension points of a plugin. Raise UnknownPluginError."""
+        if self.is_declared(name):
+            return self._declared[name]
+        return points_of(self.kind(name)) & EXTENSION_POINTS.keys()
 
     def kind(self, name: str) -> type[Any]:
         """Return the class of a plugin. Raise UnknownPluginError."""
@@ -65,7 +87,7 @@ class Registry:
         try:
             plugin: Plugin = factory(**(args or {}))
         except Exception as error:
-            words = str(error)[:LONGEST_REASON] or type(error).__name__
+            words = words_of(error) or description_of(error)
             raise PluginArgsError(WRONG_ARGS.format(name=name, error=words), plugin=name) from error
         if not issubclass(type(plugin), kind):
             raise PluginArgsError(
@@ -76,16 +98,16 @@ class Registry:
         return plugin
 
     def _find(self, name: str) -> tuple[PluginFactory, type[Any]]:
-        found = self._factories.get(name)
-        if found is None:
+        factory = self._factories.get(name)
+        if factory is None:
             raise UnknownPluginError(UNKNOWN.format(name=name, hint=self._hint(name)), plugin=name)
-        return found
+        return factory
 
     def _hint(self, name: str) -> str:
-        folded = {each.casefold(): each for each in self._factories}
-        near = [folded[each] for each in difflib.get_close_matches(name.casefold(), folded, n=3)]
+        folded = {known.casefold(): known for known in self.names()}
+        near = [folded[match] for match in difflib.get_close_matches(name.casefold(), folded, n=3)]
         if near:
             return DID_YOU_MEAN.format(names=" or ".join(near))
-        if not self._factories:
+        if not folded:
             return NONE_REGISTERED
         return REGISTERED.format(names=", ".join(self.names()))

@@ -6,9 +6,9 @@ from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 from fairway.engine.status import Status
-from fairway.fleet.bitmap import Bits, Rows
-from fairway.fleet.column import Key
-from fairway.fleet.snapshot import Snapshot
+from fairway.hosts.bitmap import Bits, Rows
+from fairway.hosts.column import Key
+from fairway.hosts.snapshot import Snapshot
 
 Group = tuple[Status, Rows]
 """A status, and the rows that are rejected with it."""
@@ -24,7 +24,7 @@ class Supposition(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Screened:
-    """Which hosts pass the filters that can tell it of many changed hosts at once."""
+    """The hosts that pass those filters that can judge many changed hosts at once."""
 
     passed: Bits
     exact: bool

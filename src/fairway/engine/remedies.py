@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from fairway.engine.points import Choose, Context, Plugin, Scores
-from fairway.fleet.bitmap import Rows
-from fairway.fleet.column import Key
+from fairway.hosts.bitmap import Rows
+from fairway.hosts.column import Key
 
 FieldPath = tuple[str | int, ...]
 """Names of fields, keys of maps and places in lists, from the top of the object:

@@ -5,8 +5,8 @@ Events go in, and instructions for the caller come out (see ``commit.instruction
 out here.
 """
 
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from fairway.engine import cycle
@@ -14,16 +14,18 @@ from fairway.engine.alike import AlikeMemory
 from fairway.engine.commit import LATE_BIND, CommitMachine, CommitPlugins, Phase, perform
 from fairway.engine.commit.instructions import Bound, ForCaller, Instruction, Nominate, Returned
 from fairway.engine.dependencies import Event
-from fairway.engine.fault import Fault, raised
+from fairway.engine.fault import raised
 from fairway.engine.outcome import Outcome
 from fairway.engine.points import NOMINATION, CommitContext, Nomination, PreEnqueue, QueueSort, Reads
 from fairway.engine.profile import Profile
 from fairway.engine.queue import FLUSH_AFTER, Backoff, Rejection, SchedulingQueue, rejections_of
 from fairway.engine.queue.heap import Heap
+from fairway.engine.refused_alike import Alike, RefusedAlike
 from fairway.engine.status import Code
 from fairway.engine.workload import HostKey, Workload, WorkloadKey
-from fairway.fleet.instant import SECOND, Micros
-from fairway.fleet.snapshot import Snapshot
+from fairway.hosts.instant import SECOND, Micros
+from fairway.hosts.journal import NOTHING, Change
+from fairway.hosts.snapshot import Snapshot
 
 UNKNOWN_PROFILE: Final = "profile {name!r} does not exist; write one of {known}"
 SEVERAL_SORTS: Final = (
@@ -31,7 +33,6 @@ SEVERAL_SORTS: Final = (
     "enable the same one in each"
 )
 STILL_RUNNING: Final = "PostBind of the last attempt is still running"
-MOST_FAULTS: Final = 1000
 STALE_FOR: Final[Micros] = 60 * SECOND
 """How long the watch may show a workload as it was before this scheduler bound it."""
 
@@ -40,7 +41,8 @@ class Scheduler:
     """``profile_name`` returns the profile that a workload asks for, ``host_key`` the identity of a host object.
 
     The queue has the QueueSort plugin of the profiles, and for each workload the PreEnqueue plugins of its profile.
-    ``late_bind`` is described at ``CommitMachine``.
+    ``late_bind`` and ``changes`` are described at ``CommitMachine``. Workloads of different owners (``owner_of``) take
+    turns among those of equal priority. Those that are ``alike`` are rejected by one cycle.
     """
 
     def __init__(
@@ -52,10 +54,13 @@ class Scheduler:
         backoff: Backoff | None = None,
         flush_after: Micros = FLUSH_AFTER,
         late_bind: Micros = LATE_BIND,
+        changes: Callable[[], Change] = lambda: NOTHING,
+        owner_of: Callable[[Workload[Any]], Hashable] | None = None,
+        alike: Alike | None = None,
     ) -> None:
         self._profiles = {profile.name: profile for profile in profiles}
         self._machines = {
-            name: CommitMachine(CommitPlugins.of(profile), late_bind=late_bind)
+            name: CommitMachine(CommitPlugins.of(profile), late_bind=late_bind, changes=changes)
             for name, profile in self._profiles.items()
         }
         self._profile_name, self._host_key = profile_name, host_key
@@ -65,13 +70,24 @@ class Scheduler:
         self._stale_until: Heap[WorkloadKey] = Heap()
         """When such an update counts as true: the workload lost its host before it was observed."""
         self._memory = AlikeMemory()
-        self._faults: deque[Fault] = deque(maxlen=MOST_FAULTS)
         sort = _common_sort(self._profiles.values())
-        self.queue = SchedulingQueue(sort=sort, gates=self._gates, backoff=backoff, flush_after=flush_after)
+        self.refused = RefusedAlike(alike)
+        self.queue = SchedulingQueue(
+            sort=sort,
+            gates=self._gates if any(profile.pre_enqueues for profile in self._profiles.values()) else (),
+            backoff=backoff,
+            flush_after=flush_after,
+            owner_of=owner_of,
+            on_event=self.refused.on_event,
+        )
 
     def __len__(self) -> int:
         """Return the number of commits under way."""
         return len(self._committing)
+
+    def holds(self, key: WorkloadKey) -> bool:
+        """Return whether a workload is being committed, or was bound and is not observed yet."""
+        return key in self._committing or key in self._unobserved
 
     def put(self, workload: Workload[Any], *, now: Micros) -> list[ForCaller]:
         """Add or update a workload that is not bound.
@@ -81,6 +97,7 @@ class Scheduler:
         version.
         """
         key = workload.key
+        # The watch may still show the workload as it was before its Bind: queued now, it would be bound twice.
         if key in self._unobserved:
             self._unobserved[key] = workload
             return []
@@ -94,21 +111,6 @@ class Scheduler:
         if machine is not None and commit is not None and commit.context.workload != workload:
             rest += self._perform(key, machine.abandon(key), now=now)
         return rest
-
-    def adopt(self, workload: Workload[Any], hosts: tuple[HostKey, ...], *, now: Micros) -> list[ForCaller]:
-        """Add a workload that is not bound, but that an earlier leader reserved these hosts for.
-
-        Its Bind may be under way, so that its place is kept until the hub shows the result, or the request can no
-        longer take effect. The reservations must be in the ledger already.
-        """
-        profile, key = self._profile(workload), workload.key
-        self.queue.put(workload, now=now)
-        if isinstance(profile, Rejection):
-            return []  # the room stays reserved until the profile exists again
-        self.queue.pop(now=now, key=key)
-        machine = self._committing[key] = self._machines[profile.name]
-        context = CommitContext(workload=workload, hosts=hosts, started=now)
-        return self._perform(key, machine.adopt(context, now=now), now=now)
 
     def delete(self, key: WorkloadKey, *, now: Micros) -> list[ForCaller]:
         """Forget a deleted workload. What it had reserved is free again at once."""
@@ -141,6 +143,7 @@ class Scheduler:
         if workload is None:
             return None
         key = workload.key
+        # Put back while a commit of it is not over: a second commit would reserve twice.
         if key in self._committing:
             self._hold(key, now=now)
             return None, []
@@ -148,16 +151,23 @@ class Scheduler:
         if isinstance(profile, Rejection):
             self.queue.reject(key, (profile,), now=now)
             return None, []
+        # A rejection that an equal workload got holds until an event that may help; that event also wakes
+        # this workload.
+        if (refused := self.refused.find(workload, now=now)) is not None:
+            outcome, rejections = refused
+            self.queue.reject(key, rejections, now=now)
+            return outcome, []
         try:
             outcome = self._memory.run(snapshot, workload, profile, now=now)
         except Exception as error:
             fault = raised(profile.name, "cycle", error)
-            self._faults.append(fault)
             self.queue.fail(key, str(fault), now=now)
             return None, [Returned(key, error=str(fault))]
+        # All hosts or none: a workload that is bound once cannot get the others later.
         if len(outcome.selected_rows) and not outcome.unscheduled and not outcome.status.aborts:
             return outcome, self._start(profile, workload, outcome, now=now)
         if rejections := rejections_of(outcome):
+            self.refused.keep(workload, outcome, rejections, now=now)
             self.queue.reject(key, rejections, now=now)
         else:
             self.queue.fail(key, f"{outcome.status.plugin}: {outcome.status.message}", now=now)
@@ -172,9 +182,13 @@ class Scheduler:
             self.queue.bind(key)
 
     def preview(self, workload: Workload[Any], snapshot: Snapshot[Any], *, now: Micros) -> Outcome | None:
-        """Return what a cycle of this workload would decide, and change nothing; None if its profile does not exist."""
+        """Return what a cycle of this workload would decide, without PostFilter plugins, and change nothing; None if
+        its profile does not exist."""
         profile = self._profile(workload)
-        return None if isinstance(profile, Rejection) else cycle.run(snapshot, workload, profile, now=now)
+        if isinstance(profile, Rejection):
+            return None
+        # A search for victims is the longest part of a cycle, and no answer needs it.
+        return cycle.run(snapshot, workload, replace(profile, post_filters=()), now=now)
 
     def _profile(self, workload: Workload[Any]) -> Profile | Rejection:
         name = self._profile_name(workload)
@@ -205,11 +219,11 @@ class Scheduler:
         """Return what a PostFilter plugin wants to be done to make room."""
         if outcome.relief is None or outcome.relief.code is not Code.SUCCESS:
             return []
-        found = outcome.context.state.find(NOMINATION, Nomination)
-        if found is None:
+        nomination = outcome.context.state.find(NOMINATION, Nomination)
+        if nomination is None:
             return []
-        hosts = self._host_keys(outcome, found.rows)
-        return [Nominate(workload.key, hosts, outcome.relief.plugin, found.plan)]
+        hosts = self._host_keys(outcome, nomination.rows)
+        return [Nominate(workload.key, hosts, outcome.relief.plugin, nomination.plan)]
 
     def _host_keys(self, outcome: Outcome, rows: Iterable[int]) -> tuple[HostKey, ...]:
         objects = outcome.snapshot.hosts.objects
@@ -218,15 +232,15 @@ class Scheduler:
     # Results of instructions, and events from outside
 
     def finished(self, key: WorkloadKey, token: int, result: object, *, now: Micros) -> list[ForCaller]:
-        return self._tell(key, lambda machine: machine.finished(key, token, result, now=now), now=now)
+        return self._commit_event(key, lambda machine: machine.finished(key, token, result, now=now), now=now)
 
     def failed(self, key: WorkloadKey, token: int, error: Exception, *, now: Micros) -> list[ForCaller]:
-        return self._tell(key, lambda machine: machine.failed(key, token, error), now=now)
+        return self._commit_event(key, lambda machine: machine.failed(key, token, error), now=now)
 
     def read_back(
         self, key: WorkloadKey, token: int, hosts: tuple[HostKey, ...] | None, *, now: Micros
     ) -> list[ForCaller]:
-        return self._tell(key, lambda machine: machine.read_back(key, token, hosts, now=now), now=now)
+        return self._commit_event(key, lambda machine: machine.read_back(key, token, hosts, now=now), now=now)
 
     def observed(self, key: WorkloadKey, hosts: tuple[HostKey, ...], *, now: Micros) -> list[ForCaller]:
         """Report that the hub shows the workload as bound."""
@@ -234,16 +248,16 @@ class Scheduler:
         if key not in self._committing:
             self.queue.done(key)
             return []
-        return self._tell(key, lambda machine: machine.observed(key, hosts, now=now), now=now)
+        return self._commit_event(key, lambda machine: machine.observed(key, hosts, now=now), now=now)
 
     def allow(self, key: WorkloadKey, plugin: str, *, now: Micros) -> list[ForCaller]:
-        return self._tell(key, lambda machine: machine.allow(key, plugin, now=now), now=now)
+        return self._commit_event(key, lambda machine: machine.allow(key, plugin, now=now), now=now)
 
     def deny(self, key: WorkloadKey, plugin: str, reason: str, *, now: Micros) -> list[ForCaller]:
-        return self._tell(key, lambda machine: machine.deny(key, plugin, reason), now=now)
+        return self._commit_event(key, lambda machine: machine.deny(key, plugin, reason), now=now)
 
     def preempt(self, key: WorkloadKey, reason: str, *, now: Micros) -> list[ForCaller]:
-        return self._tell(key, lambda machine: machine.preempt(key, reason), now=now)
+        return self._commit_event(key, lambda machine: machine.preempt(key, reason), now=now)
 
     def advance(self, *, now: Micros) -> list[ForCaller]:
         """End the waits and back-offs that are over."""
@@ -264,19 +278,11 @@ class Scheduler:
         deadlines = [
             None if stale is None else stale[0][0],
             self.queue.next_deadline(),
-            *(each.next_deadline() for each in self._machines.values()),
+            *(machine.next_deadline() for machine in self._machines.values()),
         ]
-        return min((each for each in deadlines if each is not None), default=None)
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
-    def take_faults(self) -> list[Fault]:
-        """Return the faults of plugins since the last call."""
-        faults = [*self._faults, *self.queue.take_faults()]
-        self._faults.clear()
-        for machine in self._machines.values():
-            faults += machine.take_faults()
-        return faults
-
-    def _tell(
+    def _commit_event(
         self, key: WorkloadKey, event: Callable[[CommitMachine], list[Instruction]], *, now: Micros
     ) -> list[ForCaller]:
         machine = self._committing.get(key)
@@ -286,7 +292,7 @@ class Scheduler:
         machine = self._committing[key]
         if not machine.assumed(key):
             del self._committing[key]
-        if any(isinstance(each, Bound) for each in instructions):
+        if any(isinstance(instruction, Bound) for instruction in instructions):
             self._unobserved[key] = None
             self._stale_until.push(key, (now + STALE_FOR,))
         return perform(self.queue, instructions, now=now)

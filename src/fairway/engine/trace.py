@@ -101,13 +101,13 @@ class Trace:
             total=int(details.totals[at]),
             contributions=tuple(
                 Contribution(
-                    plugin=each.plugin,
-                    score=int(each.scores[at]),
-                    weight=each.weight,
+                    plugin=scored.plugin,
+                    score=int(scored.scores[at]),
+                    weight=scored.weight,
                     known=bool(outcome.knows(number, np.array([row]))[0]),
                     note=self._note(scorer.remarks, row),
                 )
-                for number, (each, scorer) in enumerate(
+                for number, (scored, scorer) in enumerate(
                     zip(details.scored, outcome.plugins.scores, strict=True)
                 )
             ),

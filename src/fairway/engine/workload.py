@@ -7,10 +7,11 @@ by name and uid. A recreated object has another uid and inherits nothing.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
-from fairway.api.quantity import Notation, Quantity
-from fairway.fleet.instant import Micros
+from fairway.hosts.instant import Micros
+from kubewire.api.meta import ObjectMeta
+from kubewire.api.quantity import Notation, Quantity
 
 LARGEST_AMOUNT = (1 << 63) - 1
 """Larger amounts count as this one, so that columns and JSON can hold them."""
@@ -32,6 +33,11 @@ class WorkloadKey(NamedTuple):
     name: str
     uid: str = ""
 
+    @classmethod
+    def of(cls, meta: ObjectMeta) -> Self:
+        """Return the identity of the workload that an object asks for."""
+        return cls(meta.namespace, meta.name, meta.uid)
+
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
@@ -41,6 +47,11 @@ class HostKey(NamedTuple):
 
     name: str
     uid: str
+
+    @classmethod
+    def of(cls, meta: ObjectMeta) -> Self:
+        """Return the identity of the host that an object describes."""
+        return cls(meta.name, meta.uid)
 
     def __str__(self) -> str:
         return self.name
@@ -54,6 +65,11 @@ def checked_resources(amounts: ResourceList) -> ResourceList:
     return MappingProxyType(
         {resource: min(amount, LARGEST_AMOUNT) for resource, amount in amounts.items() if amount}
     )
+
+
+def milli(quantity: str | float) -> int:
+    """Return a quantity in milli-units, rounded up. Raises QuantityError."""
+    return Quantity.parse(quantity).in_units(-3, most=LARGEST_AMOUNT)
 
 
 def format_amount(resource: str, amount: int) -> str:

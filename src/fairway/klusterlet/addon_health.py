@@ -9,12 +9,12 @@ import logging
 from typing import Final
 
 from fairway.api.addon import CUSTOMIZED_HEALTH, ManagedClusterAddOn
-from fairway.api.lease import Lease, parse_micro_time
-from fairway.api.meta import FALSE, TRUE, UNKNOWN, Condition, find_condition
 from fairway.klusterlet.addons import install_namespace, report_condition
-from fairway.kube import SYSTEM_CLOCK, Client, Clock, Informer, KubeError, NotFound
-from fairway.kube.lease import LEASES
-from fairway.kube.log_throttle import LogThrottle, retry_level
+from kubewire.api.lease import Lease, parse_micro_time
+from kubewire.api.meta import FALSE, TRUE, UNKNOWN, Condition, find_condition
+from kubewire.client import SYSTEM_CLOCK, Client, Clock, Informer, KubeError, NotFound
+from kubewire.client.lease import LEASES
+from kubewire.client.log_throttle import LogThrottle, retry_level
 
 log: Final = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from fairway.klusterlet.bootstrap import ensure_namespace
 from fairway.klusterlet.errors import KlusterletError
 from fairway.klusterlet.kinds import SECRETS
 from fairway.klusterlet.membership import FIELD_MANAGER
-from fairway.kube import AlreadyExists, Client, NotFound, Patch
-from fairway.kube.resource import Key
+from kubewire.api.resource import Key
+from kubewire.client import AlreadyExists, Client, NotFound, Patch
 
 OPAQUE: Final = "Opaque"
 
@@ -36,16 +36,16 @@ class AddOnSecret:
         """Raises ForeignSecret."""
         namespace, name = self._key
         try:
-            found = await self._cluster.get(SECRETS, name, namespace=namespace)
+            secret = await self._cluster.get(SECRETS, name, namespace=namespace)
         except NotFound:
             return {}
-        if found.metadata.labels.get(names.JOINED_LABEL) != self._joined_as:
+        if secret.metadata.labels.get(names.JOINED_LABEL) != self._joined_as:
             raise ForeignSecret(
                 FOREIGN_SECRET.format(
                     namespace=namespace, name=name, label=names.JOINED_LABEL, cluster=self._joined_as
                 )
             )
-        return found.data
+        return secret.data
 
     async def write(self, files: Mapping[str, bytes]) -> None:
         namespace, name = self._key
@@ -70,10 +70,10 @@ async def remove(cluster: Client, key: Key, *, joined_as: str) -> bool:
     """Return whether an own Secret was deleted."""
     namespace, name = key
     try:
-        found = await cluster.get(SECRETS, name, namespace=namespace)
-        if found.metadata.labels.get(names.JOINED_LABEL) != joined_as:
+        secret = await cluster.get(SECRETS, name, namespace=namespace)
+        if secret.metadata.labels.get(names.JOINED_LABEL) != joined_as:
             return False
-        await cluster.delete(SECRETS, name, namespace=namespace, uid=found.metadata.uid)
+        await cluster.delete(SECRETS, name, namespace=namespace, uid=secret.metadata.uid)
     except NotFound:
         return False
     return True

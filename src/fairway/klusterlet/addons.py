@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fairway.api.addon import INSTALL_NAMESPACE, ManagedClusterAddOn, RegistrationConfig
-from fairway.api.kinds import encode
-from fairway.api.meta import Condition, set_condition
+from fairway.api.resources import MANAGED_CLUSTER_ADD_ONS
 from fairway.klusterlet import names
 from fairway.klusterlet.addon_secret import AddOnSecret, remove
 from fairway.klusterlet.certificates import Subject
@@ -22,8 +21,10 @@ from fairway.klusterlet.kinds import SECRETS, Secret
 from fairway.klusterlet.membership import FIELD_MANAGER
 from fairway.klusterlet.renewal import LEFT, Renewal
 from fairway.klusterlet.state import State, kubeconfig_for
-from fairway.kube import (
-    MANAGED_CLUSTER_ADD_ONS,
+from kubewire.api.encoding import encode
+from kubewire.api.meta import Condition, set_condition
+from kubewire.api.resource import Key, key_of
+from kubewire.client import (
     SYSTEM_CLOCK,
     Batch,
     Client,
@@ -33,11 +34,9 @@ from fairway.kube import (
     KubeError,
     NotFound,
     Patch,
-    Updated,
 )
-from fairway.kube.csr import CLIENT_SIGNER
-from fairway.kube.log_throttle import LogThrottle
-from fairway.kube.resource import Key, key_of
+from kubewire.client.csr import CLIENT_SIGNER
+from kubewire.client.log_throttle import LogThrottle
 
 log: Final = logging.getLogger(__name__)
 
@@ -72,11 +71,11 @@ def install_namespace(add_on: ManagedClusterAddOn) -> str:
 
 def identities(add_on: ManagedClusterAddOn, *, cluster: str) -> dict[Key, AddOnIdentity]:
     """Identities by Secret; the first registration of a signer wins."""
-    found: dict[Key, AddOnIdentity] = {}
+    identities: dict[Key, AddOnIdentity] = {}
     for registration in add_on.status.registrations:
         identity = _identity(add_on, registration, cluster=cluster)
-        found.setdefault(identity.secret, identity)
-    return found
+        identities.setdefault(identity.secret, identity)
+    return identities
 
 
 def _identity(
@@ -89,7 +88,7 @@ def _identity(
     subject = Subject(
         user=requested.user or names.user_of_add_on(cluster, name, name),
         # Every user has this group already.
-        groups=tuple(each for each in groups if each != "system:authenticated"),
+        groups=tuple(group for group in groups if group != "system:authenticated"),
         units=() if own else requested.organizationUnit,
     )
     return AddOnIdentity(name, (install_namespace(add_on), secret), subject, signer)
@@ -121,7 +120,7 @@ class AddOnCredentials:
 
     def _on_secrets(self, batch: Batch[Secret]) -> None:
         for change in batch.changes:
-            secret = change.new if isinstance(change, Updated) else change.object
+            secret = change.object
             running = self._running.get(key_of(secret))
             if running is None:
                 self._woken.set()  #  it may not be needed any more
@@ -163,7 +162,7 @@ class AddOnCredentials:
                 log.info(SECRET_DELETED, add_on, *key)
 
     def _expected_identities(self) -> Mapping[Key, AddOnIdentity]:
-        found: dict[Key, AddOnIdentity] = {}
+        expected: dict[Key, AddOnIdentity] = {}
         for add_on in self.informer.store.values():
             for key, identity in identities(add_on, cluster=self._name).items():
                 try:
@@ -171,13 +170,13 @@ class AddOnCredentials:
                 except ValueError as error:  #  the hub chooses the namespace
                     self._throttle.log(logging.WARNING, key, NOT_STORED, add_on.metadata.name, error)
                     continue
-                found.setdefault(key, identity)
-        return found
+                expected.setdefault(key, identity)
+        return expected
 
     def _is_terminating(self, name: str) -> bool:
         """Registrations of a terminating add-on may be removed before the add-on."""
-        found = self.informer.get(name, namespace=self._name)
-        return found is not None and found.metadata.deletionTimestamp is not None
+        add_on = self.informer.get(name, namespace=self._name)
+        return add_on is not None and add_on.metadata.deletionTimestamp is not None
 
     def _start(self, key: Key, identity: AddOnIdentity) -> None:
         add_on = identity.add_on
@@ -214,7 +213,7 @@ class AddOnCredentials:
     def _on_done(self, task: "asyncio.Task[None]") -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error(UNEXPECTED_ERROR, task.get_name(), exc_info=error)
-            self._running = {key: each for key, each in self._running.items() if each[2] is not task}
+            self._running = {key: running for key, running in self._running.items() if running[2] is not task}
 
     async def _stop(self, *keys: Key) -> None:
         tasks = [self._running.pop(key)[2] for key in keys if key in self._running]
@@ -229,18 +228,18 @@ async def report_condition(
     """Set a condition in the status of a ManagedClusterAddOn, and keep the conditions of other writers."""
     for _ in range(ATTEMPTS):
         try:
-            found = await hub.get(MANAGED_CLUSTER_ADD_ONS, add_on, namespace=cluster)
+            live = await hub.get(MANAGED_CLUSTER_ADD_ONS, add_on, namespace=cluster)
         except NotFound:
             return
-        wanted = set_condition(found.status.conditions, condition, now=clock.wall())
-        if wanted == found.status.conditions:
+        wanted = set_condition(live.status.conditions, condition, now=clock.wall())
+        if wanted == live.status.conditions:
             return
-        meta = {"uid": found.metadata.uid, "resourceVersion": found.metadata.resourceVersion}
+        meta = {"uid": live.metadata.uid, "resourceVersion": live.metadata.resourceVersion}
         with suppress(Conflict):
             await hub.patch(
                 MANAGED_CLUSTER_ADD_ONS,
                 add_on,
-                {"metadata": meta, "status": {"conditions": [encode(each) for each in wanted]}},
+                {"metadata": meta, "status": {"conditions": [encode(entry) for entry in wanted]}},
                 kind=Patch.MERGE,
                 namespace=cluster,
                 subresource="status",

@@ -39,13 +39,14 @@ class AtomicDirectory:
         current = self.path / CURRENT
         if not current.is_dir():
             return {}
-        return {each.name: each.read_bytes() for each in current.iterdir() if each.is_file()}
+        return {path.name: path.read_bytes() for path in current.iterdir() if path.is_file()}
 
     def write(self, files: Mapping[str, bytes]) -> bool:
         """Return whether the content changed. Raises InvalidName and OSError, and then nothing changes."""
         for name in files:
             if name == "." or not _NAME.fullmatch(name):
                 raise InvalidName(BAD_NAME.format(name=name, folder=self.path))
+        # An unchanged version is not replaced: readers that watch the folder would reload for nothing.
         if self.read() == dict(files):
             return False
         make_private(self.path)
@@ -53,11 +54,15 @@ class AtomicDirectory:
         fresh.mkdir(mode=PRIVATE)
         try:
             for name, content in files.items():
+                # Synced to disk before the link refers to it: after a power failure, the link must not point to empty
+                # files.
                 write_private(fresh / name, content)
             _switch(self.path / CURRENT, fresh.name)
         except BaseException:
             shutil.rmtree(fresh, ignore_errors=True)
             raise
+        # Old versions are removed last. A reader that resolved the link before still gets both old files, or fails and
+        # reads again, but never one of each.
         self._remove_old(set(files), keep=fresh.name)
         return True
 
@@ -66,13 +71,13 @@ class AtomicDirectory:
             link = self.path / name
             if not link.is_symlink():
                 _switch(link, f"{CURRENT}/{name}")
-        for each in self.path.iterdir():
-            if each.name in (CURRENT, keep):
+        for path in self.path.iterdir():
+            if path.name in (CURRENT, keep):
                 continue
-            if each.is_dir() and not each.is_symlink() and each.name.startswith(".."):
-                shutil.rmtree(each, ignore_errors=True)
-            elif each.is_symlink() and each.name not in names:
-                each.unlink(missing_ok=True)
+            if path.is_dir() and not path.is_symlink() and path.name.startswith(".."):
+                shutil.rmtree(path, ignore_errors=True)
+            elif path.is_symlink() and path.name not in names:
+                path.unlink(missing_ok=True)
         _flush(self.path)
 
     def clear(self) -> None:
@@ -107,6 +112,7 @@ def replace_private(path: Path, content: bytes) -> None:
 
 def _switch(link: Path, target: str) -> None:
     temporary = link.with_name(f"..link-{secrets.token_hex(4)}")
+    # A link cannot be changed in place, and removing it first would leave a moment without one: rename replaces it.
     os.symlink(target, temporary)
     os.replace(temporary, link)
 

@@ -10,19 +10,11 @@ from contextlib import suppress
 from typing import Any, Final
 
 from fairway.api import crds
+from fairway.api.resources import APPLIED_MANIFEST_WORKS, CLUSTER_CLAIMS
 from fairway.klusterlet import names
 from fairway.klusterlet.kinds import DEFINITIONS, NAMESPACES
 from fairway.klusterlet.membership import FIELD_MANAGER
-from fairway.kube import (
-    APPLIED_MANIFEST_WORKS,
-    CLUSTER_CLAIMS,
-    AlreadyExists,
-    ApiError,
-    Client,
-    NotFound,
-    Resource,
-    ServerError,
-)
+from kubewire.client import AlreadyExists, ApiError, Client, NotFound, Resource, ServerError
 
 KINDS: Final[tuple[Resource[Any], ...]] = (APPLIED_MANIFEST_WORKS, CLUSTER_CLAIMS)
 SERVED_SECONDS: Final = 30.0
@@ -30,8 +22,8 @@ POLL_SECONDS: Final = 0.1
 
 
 def definitions() -> Iterator[Mapping[str, Any]]:
-    wanted = {f"{each.plural}.{each.group}" for each in KINDS}
-    return (each for each in crds() if each["metadata"]["name"] in wanted)
+    wanted = {f"{kind.plural}.{kind.group}" for kind in KINDS}
+    return (crd for crd in crds() if crd["metadata"]["name"] in wanted)
 
 
 async def install(cluster: Client, *, name: str) -> list[str]:
@@ -72,7 +64,7 @@ async def uninstall(cluster: Client, *, name: str) -> list[str]:
     labels = f"{names.JOINED_LABEL}={name}"
     for definition in (await cluster.list(DEFINITIONS, labels=labels)).items:
         kind = next(
-            (each for each in KINDS if f"{each.plural}.{each.group}" == definition.metadata.name), None
+            (known for known in KINDS if f"{known.plural}.{known.group}" == definition.metadata.name), None
         )
         if kind is None or (await cluster.list(kind, limit=1)).items:
             continue  #  deleting the kind would delete these objects

@@ -31,8 +31,8 @@ class Subject:
 
     def name(self) -> x509.Name:
         parts = (
-            *((NameOID.ORGANIZATION_NAME, each) for each in self.groups),
-            *((NameOID.ORGANIZATIONAL_UNIT_NAME, each) for each in self.units),
+            *((NameOID.ORGANIZATION_NAME, group) for group in self.groups),
+            *((NameOID.ORGANIZATIONAL_UNIT_NAME, unit) for unit in self.units),
             (NameOID.COMMON_NAME, self.user),
         )
         # User names exceed the length of X.520, which Kubernetes accepts and the library warns about.
@@ -50,17 +50,17 @@ class Certificate:
     def read(cls, chain: bytes) -> "Certificate":
         """Parse the first certificate of the chain. Raises CertificateError."""
         try:
-            found = x509.load_pem_x509_certificates(chain)[0]
+            leaf = x509.load_pem_x509_certificates(chain)[0]
         except (ValueError, IndexError):
             raise CertificateError(NOT_A_CERTIFICATE) from None
         return cls(
             subject=Subject(
-                user="".join(_texts(found, NameOID.COMMON_NAME)),
-                groups=_texts(found, NameOID.ORGANIZATION_NAME),
-                units=_texts(found, NameOID.ORGANIZATIONAL_UNIT_NAME),
+                user="".join(_texts(leaf, NameOID.COMMON_NAME)),
+                groups=_texts(leaf, NameOID.ORGANIZATION_NAME),
+                units=_texts(leaf, NameOID.ORGANIZATIONAL_UNIT_NAME),
             ),
-            begins=found.not_valid_before_utc,
-            ends=found.not_valid_after_utc,
+            begins=leaf.not_valid_before_utc,
+            ends=leaf.not_valid_after_utc,
         )
 
     def is_for(self, subject: Subject) -> bool:
@@ -104,7 +104,7 @@ def request_for(key: bytes, subject: Subject, *, hosts: tuple[str, ...] = ()) ->
     assert isinstance(private, ec.EllipticCurvePrivateKey)
     builder = x509.CertificateSigningRequestBuilder().subject_name(subject.name())
     if hosts:
-        names = x509.SubjectAlternativeName([x509.DNSName(each) for each in hosts])
+        names = x509.SubjectAlternativeName([x509.DNSName(host) for host in hosts])
         builder = builder.add_extension(names, critical=False)
     return builder.sign(private, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
@@ -127,4 +127,4 @@ def _public(key: PublicKeyTypes) -> bytes:
 
 def _texts(certificate: x509.Certificate, oid: ObjectIdentifier) -> tuple[str, ...]:
     with warnings.catch_warnings(action="ignore"):  # about the length, as above
-        return tuple(str(each.value) for each in certificate.subject.get_attributes_for_oid(oid))
+        return tuple(str(attribute.value) for attribute in certificate.subject.get_attributes_for_oid(oid))

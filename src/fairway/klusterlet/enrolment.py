@@ -19,8 +19,8 @@ from fairway.klusterlet.atomic_directory import replace_private
 from fairway.klusterlet.certificates import CertificateError, KeyPair, Subject, new_key, request_for
 from fairway.klusterlet.errors import Refused
 from fairway.klusterlet.names import random_suffix
-from fairway.kube import AlreadyExists, Client, Expired, KubeError, NotFound
-from fairway.kube.csr import (
+from kubewire.client import AlreadyExists, Client, Expired, KubeError, NotFound
+from kubewire.client.csr import (
     APPROVED,
     CLIENT_SIGNER,
     DENIED,
@@ -102,6 +102,7 @@ class Enrolment:
         """
         while True:
             request = self._pending.read()
+            # A pending request of another user is from before the agent registered again: its certificate is of no use.
             if request is None or request.user != self._wanted.subject.user:
                 request = await self._submit()
             try:
@@ -136,6 +137,8 @@ class Enrolment:
             request = SubmittedRequest(
                 name=f"{wanted.prefix}{random_suffix()}", key=key, user=wanted.subject.user
             )
+            # Key first, request second. A process that is killed in between repeats only the create; in the other order
+            # it would lose the key of a request that an administrator may approve, who then has to approve another one.
             self._pending.write(request)
             spec: dict[str, object] = {
                 "request": request_for(key, wanted.subject, hosts=wanted.hosts),
@@ -155,13 +158,15 @@ class Enrolment:
         """Raises NotFound if the request was deleted."""
         while True:
             try:
-                found = await self._client.get(SIGNING_REQUESTS, name)
-                if (chain := _certificate_of(found)) is not None:
+                request = await self._client.get(SIGNING_REQUESTS, name)
+                if (chain := _certificate_of(request)) is not None:
                     return chain
-                if waiting is not None and found.condition(APPROVED) is None:
+                if waiting is not None and request.condition(APPROVED) is None:
                     waiting(name)
                     waiting = None
-                await self._wait_for_change(found)
+                # A watch instead of polling: an approval takes a person minutes to days, and then the agent should join
+                # at once.
+                await self._wait_for_change(request)
             except KubeError as error:
                 if not error.retryable:
                     raise
@@ -169,7 +174,7 @@ class Enrolment:
                 await asyncio.sleep(PAUSE_SECONDS)
 
     async def _wait_for_change(self, seen: CertificateSigningRequest) -> None:
-        """Return when the request may have changed."""
+        """Wait until the request may have changed."""
         meta = seen.metadata
         events = self._client.watch(
             SIGNING_REQUESTS,
@@ -189,8 +194,8 @@ class Enrolment:
 def _certificate_of(request: CertificateSigningRequest) -> bytes | None:
     name = request.metadata.name
     for kind, text in ((DENIED, REQUEST_DENIED), (FAILED, SIGNING_FAILED)):
-        found = request.condition(kind)
-        if found is not None:
-            why = found.message or found.reason
+        condition = request.condition(kind)
+        if condition is not None:
+            why = condition.message or condition.reason
             raise Refused(text.format(name=name, why=f": {why}" if why else ""))
     return request.status.certificate or None

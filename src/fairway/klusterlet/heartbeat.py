@@ -9,12 +9,12 @@ from typing import Final
 
 import msgspec
 
-from fairway.api.lease import format_micro_time
 from fairway.klusterlet import names
 from fairway.klusterlet.membership import FIELD_MANAGER, Membership
-from fairway.kube import SYSTEM_CLOCK, Client, Clock, KubeError
-from fairway.kube.lease import LEASES
-from fairway.kube.log_throttle import LogThrottle, retry_level
+from kubewire.api.lease import format_micro_time
+from kubewire.client import SYSTEM_CLOCK, Client, Clock, KubeError
+from kubewire.client.lease import LEASES
+from kubewire.client.log_throttle import LogThrottle, retry_level
 
 log: Final = logging.getLogger(__name__)
 
@@ -51,6 +51,7 @@ class Heartbeat:
 
     def _on_change(self) -> None:
         terms = self._read()
+        # Most changes of a ManagedCluster are status writes of this agent: they must not cause another heartbeat.
         if terms != self._terms:
             self._terms = terms
             self._changed.set()
@@ -58,6 +59,7 @@ class Heartbeat:
     async def run(self) -> None:
         """Run until cancelled. Renews only while the hub accepts the cluster."""
         while True:
+            # Before the terms are read: a change during the renewal ends the pause below at once.
             self._changed.clear()
             accepted, duration = self._terms
             pause: float | None = None
@@ -76,13 +78,17 @@ class Heartbeat:
         except KubeError as error:
             # The hub creates the lease shortly after it accepts the cluster.
             self._throttle.log(retry_level(error), type(error), NOT_RENEWED, self._membership.name, error)
+            # Sooner than the next renewal: the hub counts five missed durations, and a failed one should not be the
+            # first of them.
             return min(RETRY_SECONDS, duration)
+        # Early, never late; and spread, so that the renewals of a fleet do not stay aligned after an outage of the hub.
         return duration * random.uniform(1 - EARLIER, 1)
 
     async def renew(self) -> None:
         path = LEASES.path(namespace=self._membership.name, name=names.LEASE)
         # Sent back unchanged except for one field: the agent may update the lease, not patch it.
         answer = await self._hub.request("GET", path)
+        # The lease needs a response anyway, so the comparison costs no request.
         self._check_clock(answer.headers.get("Date", ""))
         lease = msgspec.json.decode(answer.body)
         lease.setdefault("spec", {})["renewTime"] = format_micro_time(self._clock.wall())

@@ -4,9 +4,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from fairway.api.meta import ObjectMeta
 from fairway.api.secret import Secret as Secret
-from fairway.kube import Resource
+from kubewire.api.meta import ObjectMeta
+from kubewire.client import Resource
 
 
 class Namespace(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):

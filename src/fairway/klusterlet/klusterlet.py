@@ -20,7 +20,7 @@ from fairway.klusterlet.report import CUSTOM_CLAIMS
 from fairway.klusterlet.state import State
 from fairway.klusterlet.status_reporter import HEALTH_SECONDS, StatusReporter
 from fairway.klusterlet.works import WorkAgent
-from fairway.kube import SYSTEM_CLOCK, Client, Clock
+from kubewire.client import SYSTEM_CLOCK, Client, Clock
 
 log: Final = logging.getLogger(__name__)
 
@@ -111,7 +111,8 @@ class Klusterlet:
                 AddOnHealth(self._hub, self._cluster, add_ons.informer, name=name, clock=self._clock).run(),
             ]
             if options.works:
-                parts.append(WorkAgent(self._hub, self._cluster, name, clock=self._clock).run())
+                works = WorkAgent(self._hub, self._cluster, name, agent_id=state.agent_id, clock=self._clock)
+                parts.append(works.run())
             if options.local_agents:
                 parts.append(LocalAgents(self._cluster, state.agents, clock=self._clock).run())
             self._notify(
@@ -126,8 +127,8 @@ class Klusterlet:
 
 
 def _first(group: BaseExceptionGroup[Refused]) -> Refused:
-    found: BaseException = group
-    while isinstance(found, BaseExceptionGroup):
-        found = found.exceptions[0]
-    assert isinstance(found, Refused)
-    return found
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    assert isinstance(error, Refused)
+    return error

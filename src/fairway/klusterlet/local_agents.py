@@ -18,7 +18,6 @@ from typing import Any, Final
 import aiohttp
 import msgspec
 
-from fairway.api.meta import format_time
 from fairway.klusterlet.atomic_directory import AtomicDirectory, make_private
 from fairway.klusterlet.errors import KlusterletError
 from fairway.klusterlet.kinds import SECRETS
@@ -35,9 +34,10 @@ from fairway.klusterlet.local_options import NotLaunchable
 from fairway.klusterlet.local_process import LocalProcess
 from fairway.klusterlet.membership import FIELD_MANAGER
 from fairway.klusterlet.state import kubeconfig_for
-from fairway.kube import SYSTEM_CLOCK, Client, Clock, Informer, KubeError, NotFound, Patch
-from fairway.kube.log_throttle import LogThrottle
-from fairway.kube.resource import Key, key_of
+from kubewire.api.meta import format_time
+from kubewire.api.resource import Key, key_of
+from kubewire.client import SYSTEM_CLOCK, Client, Clock, Informer, KubeError, NotFound, Patch
+from kubewire.client.log_throttle import LogThrottle
 
 log: Final = logging.getLogger(__name__)
 
@@ -89,10 +89,14 @@ class LocalAgents:
                 await self._woken.wait()
 
     async def _sync(self, session: aiohttp.ClientSession) -> None:
-        wanted = {key: each for key, each in self._deployments.store.items() if self._is_ours(each)}
+        wanted = {
+            key: deployment
+            for key, deployment in self._deployments.store.items()
+            if self._is_ours(deployment)
+        }
         oldest_first = sorted(wanted, key=lambda key: (str(wanted[key].metadata.creationTimestamp), key))
         surplus = frozenset(oldest_first[MOST_AGENTS:])
-        shapes = {key: (_shape(each), key in surplus) for key, each in wanted.items()}
+        shapes = {key: (_shape(deployment), key in surplus) for key, deployment in wanted.items()}
         for key in list(self._running):
             if shapes.get(key) != self._running[key][0]:
                 await self._stop(key)
@@ -352,7 +356,9 @@ class _Status:
 
 
 def _available(deployment: Deployment) -> DeploymentCondition | None:
-    return next((each for each in deployment.status.conditions if each.type == AVAILABLE), None)
+    return next(
+        (condition for condition in deployment.status.conditions if condition.type == AVAILABLE), None
+    )
 
 
 @contextmanager

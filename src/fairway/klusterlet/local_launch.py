@@ -13,9 +13,10 @@ from typing import Final
 
 from msgspec import UNSET, Struct, UnsetType
 
-from fairway.api.meta import ObjectMeta
+from fairway.api.resources import APPLIED_MANIFEST_WORKS
 from fairway.klusterlet.local_options import CONFINED, NotLaunchable, allowed_variables, check_arguments
-from fairway.kube import APPLIED_MANIFEST_WORKS, Resource
+from kubewire.api.meta import ObjectMeta
+from kubewire.client import Resource
 
 PROGRAM: Final = "fairway"
 VERB: Final = "agent"
@@ -140,8 +141,8 @@ class Deployment(Struct, frozen=True):
         """The container of Fairway's agent, if a ManifestWork created the Deployment."""
         work = APPLIED_MANIFEST_WORKS
         if not any(
-            (each.kind, each.apiVersion) == (work.kind, work.api_version)
-            for each in self.metadata.ownerReferences
+            (owner.kind, owner.apiVersion) == (work.kind, work.api_version)
+            for owner in self.metadata.ownerReferences
         ):
             return None
         for container in self.spec.template.spec.containers:
@@ -195,7 +196,7 @@ def launch_of(deployment: Deployment, *, folder: Path, ports: Iterable[int]) -> 
     def map_paths(text: str) -> str:
         return _map_paths(text, paths)
 
-    words = [_expand(each, variables) for each in (container.command + container.args)[2:]]
+    words = [_expand(arg, variables) for arg in (container.command + container.args)[2:]]
     arguments = [VERB, *check_arguments(words, volumes=volumes, path=map_paths, address=port_map.address)]
     arguments += port_map.health_option(container, arguments)
     arguments.append(f"{CONFINED}={volumes}")
@@ -204,7 +205,7 @@ def launch_of(deployment: Deployment, *, folder: Path, ports: Iterable[int]) -> 
         arguments=tuple(arguments),
         variables={name: map_paths(value) for name, value in allowed_variables(variables).items()},
         folders={places[name]: secret.secret_name for name, secret in secrets.items() if name in places},
-        optional=frozenset(each.secret_name for each in secrets.values() if each.optional),
+        optional=frozenset(mounted.secret_name for mounted in secrets.values() if mounted.optional),
         empty=tuple(place for name, place in places.items() if name not in secrets),
         account=account,
         ready=_ready(container, port_map),
@@ -213,8 +214,8 @@ def launch_of(deployment: Deployment, *, folder: Path, ports: Iterable[int]) -> 
 
 def _places(container: Container, pod: _PodSpec, folder: Path) -> dict[str, Path]:
     """Local folders by volume."""
-    volumes = {each.name: each for each in pod.volumes}
-    found: dict[str, Path] = {}
+    volumes = {listed.name: listed for listed in pod.volumes}
+    folders: dict[str, Path] = {}
     for mount in container.volume_mounts:
         if not _VOLUME.fullmatch(mount.name):
             raise NotLaunchable(BAD_VOLUME.format(name=mount.name))
@@ -223,8 +224,8 @@ def _places(container: Container, pod: _PodSpec, folder: Path) -> dict[str, Path
             raise NotLaunchable(NO_VOLUME.format(name=mount.name))
         if mount.sub_path:
             raise NotLaunchable(NO_PART.format(name=mount.name))
-        found[mount.name] = folder / mount.name
-    return found
+        folders[mount.name] = folder / mount.name
+    return folders
 
 
 def _variables(deployment: Deployment, container: Container) -> dict[str, str]:
@@ -237,16 +238,16 @@ def _variables(deployment: Deployment, container: Container) -> dict[str, str]:
         "spec.nodeName": "localhost",
         "status.podIP": LOOPBACK,
     }
-    found: dict[str, str] = {}
-    for each in container.env:
-        if each.value_from is None:
-            found[each.name] = _expand(each.value, found)
+    environment: dict[str, str] = {}
+    for variable in container.env:
+        if variable.value_from is None:
+            environment[variable.name] = _expand(variable.value, environment)
             continue
-        reference = each.value_from.field_ref
+        reference = variable.value_from.field_ref
         if reference is None or reference.field_path not in fields:
-            raise NotLaunchable(NO_VARIABLE.format(name=each.name, container=container.name))
-        found[each.name] = fields[reference.field_path]
-    return found
+            raise NotLaunchable(NO_VARIABLE.format(name=variable.name, container=container.name))
+        environment[variable.name] = fields[reference.field_path]
+    return environment
 
 
 def _expand(text: str, variables: Mapping[str, str]) -> str:
@@ -256,11 +257,11 @@ def _expand(text: str, variables: Mapping[str, str]) -> str:
     """
     left = LONGEST - len(text)
 
-    def value(found: re.Match[str]) -> str:
+    def value(match: re.Match[str]) -> str:
         nonlocal left
-        if found[1] == "$":
+        if match[1] == "$":
             return "$"
-        put = variables.get(found[2], found[0])
+        put = variables.get(match[2], match[0])
         left -= len(put)
         if left < 0:
             raise NotLaunchable(TOO_LONG)
@@ -275,15 +276,15 @@ def _map_paths(text: str, paths: Mapping[str, str]) -> str:
     """Replace paths of the container by local paths."""
     if not paths:
         return text
-    longest_first = "|".join(re.escape(each) for each in sorted(paths, key=len, reverse=True))
-    return re.sub(rf"(?<![^=:,])({longest_first})(?=/|$)", lambda found: paths[found[1]], text)
+    longest_first = "|".join(re.escape(path) for path in sorted(paths, key=len, reverse=True))
+    return re.sub(rf"(?<![^=:,])({longest_first})(?=/|$)", lambda match: paths[match[1]], text)
 
 
 class _PortMap:
     """Maps ports of the container to local ports, so that agents with the same ports do not collide."""
 
     def __init__(self, container: Container, *, ports: Iterable[int]) -> None:
-        self._named = {each.name: each.container_port for each in container.ports}
+        self._named = {port.name: port.container_port for port in container.ports}
         self._free = iter(ports)
         self._ports: dict[int, int] = {}
 
@@ -299,13 +300,13 @@ class _PortMap:
 
     def address(self, text: str) -> str:
         """Empty for an invalid address. Raises NotLaunchable."""
-        found = _ADDRESS.fullmatch(text)
-        return "" if found is None else f"{LOOPBACK}:{self.port(int(found['port']))}"
+        match = _ADDRESS.fullmatch(text)
+        return "" if match is None else f"{LOOPBACK}:{self.port(int(match['port']))}"
 
     def health_option(self, container: Container, arguments: list[str]) -> list[str]:
         """Set the health address, which in a container has a default port."""
         probe = container.readiness_probe or container.liveness_probe
-        given = any(each.startswith(f"{HEALTH_OPTION}=") for each in arguments)
+        given = any(argument.startswith(f"{HEALTH_OPTION}=") for argument in arguments)
         if probe is None or probe.http_get is None or given:
             return []
         return [f"{HEALTH_OPTION}={LOOPBACK}:{self.port(probe.http_get.port)}"]

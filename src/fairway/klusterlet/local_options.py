@@ -145,16 +145,16 @@ def allowed_variables(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def _file(name: str, value: str, *, volumes: Path) -> str:
-    found = Path(os.path.normpath(value))
-    if not found.is_relative_to(volumes) or len(found.parts) < len(volumes.parts) + 2:
+    path = Path(os.path.normpath(value))
+    if not path.is_relative_to(volumes) or len(path.parts) < len(volumes.parts) + 2:
         raise NotLaunchable(NOT_MOUNTED.format(name=name, value=value))
-    return str(found)
+    return str(path)
 
 
 def _check_providers(name: str, value: str) -> None:
-    for each in value.split(","):
-        if each.strip() and not _PROVIDER.fullmatch(each.strip()):
-            raise NotLaunchable(NO_PROVIDER.format(name=name, value=each.strip()))
+    for provider in value.split(","):
+        if provider.strip() and not _PROVIDER.fullmatch(provider.strip()):
+            raise NotLaunchable(NO_PROVIDER.format(name=name, value=provider.strip()))
 
 
 def _check_nul(text: str, *, what: str) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from fairway.klusterlet.atomic_directory import make_private, replace_private
-from fairway.kube import Backoff
+from kubewire.client import Backoff
 
 log: Final = logging.getLogger(__name__)
 
@@ -83,8 +83,11 @@ class LocalProcess:
                 await self._stop(child)
                 raise
             finally:
+                # Process ids are reused: a file that outlives its process would name a stranger's.
                 self._pid_file.unlink(missing_ok=True)
             self._changed()
+            # Only a process that ran for a while resets the delay; one that crashes at its start would otherwise
+            # restart forever at full speed.
             if loop.time() - began >= STEADY_SECONDS:
                 failures = 0
             pause = _BACKOFF.delay(failures)
@@ -108,6 +111,8 @@ class LocalProcess:
             with open(self._log, "rb") as written:
                 written.seek(-LONGEST_LOG, os.SEEK_END)
                 replace_private(self._log.with_name("log.old"), written.read(LONGEST_LOG))
+            # The process appends to the open file, so it continues at the new end. Renaming the file would take its log
+            # away.
             os.truncate(self._log, 0)
 
     async def _start(self) -> asyncio.subprocess.Process:
@@ -119,6 +124,7 @@ class LocalProcess:
         with open(os.open(self._log, appending, 0o600), "ab") as output:
             self._child = child = await asyncio.create_subprocess_exec(
                 sys.executable,
+                # An interpreter of its own instead of ``preexec_fn``, which may deadlock in a process with threads.
                 "-I",
                 "-S",
                 "-c",

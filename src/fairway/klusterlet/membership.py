@@ -8,11 +8,11 @@ from types import TracebackType
 from typing import Final
 
 from fairway.api.cluster import CONDITION_ACCEPTED, ManagedCluster
-from fairway.api.kinds import encode
-from fairway.api.meta import TRUE, Condition, find_condition, set_condition
+from fairway.api.resources import MANAGED_CLUSTERS
 from fairway.klusterlet.errors import Refused
-from fairway.kube import (
-    MANAGED_CLUSTERS,
+from kubewire.api.encoding import encode
+from kubewire.api.meta import TRUE, Condition, find_condition, set_condition
+from kubewire.client import (
     SYSTEM_CLOCK,
     Backoff,
     Batch,
@@ -26,7 +26,7 @@ from fairway.kube import (
     NotFound,
     Patch,
 )
-from fairway.kube.log_throttle import LogThrottle
+from kubewire.client.log_throttle import LogThrottle
 
 log: Final = logging.getLogger(__name__)
 
@@ -44,26 +44,36 @@ _BACKOFF: Final = Backoff(base=0.25, cap=5.0)
 
 
 async def wait_for_access(hub: Client, name: str, *, waiting: Callable[[], None]) -> None:
-    """Return when the hub allows the agent to get its ManagedCluster. Calls ``waiting`` once if it must wait.
+    """Wait until the hub has accepted the cluster. Calls ``waiting`` once if it must wait.
 
-    An agent that is not accepted has no permission to watch, so it polls.
+    It polls: an agent that was denied may read its ManagedCluster, but one that was never accepted has no rights.
     """
-    failures, throttle = 0, LogThrottle(log)
+    failures, reported, throttle = 0, False, LogThrottle(log)
     while True:
+        accepted = True
         try:
-            await hub.get(MANAGED_CLUSTERS, name)
-            return
+            accepted = not _is_denied(await hub.get(MANAGED_CLUSTERS, name))
+            if accepted:
+                return
         except Forbidden:
-            if failures == 0:
-                waiting()
+            accepted = False
         except NotFound:
             raise Refused(REMOVED.format(name=name)) from None
         except KubeError as error:
             if not error.retryable:
                 raise
             throttle.log(logging.WARNING, type(error), CHECK_FAILED, name, error)
+        if not accepted and not reported:
+            waiting()
+            reported = True
         await asyncio.sleep(_BACKOFF.delay(failures))
         failures += 1
+
+
+def _is_denied(cluster: ManagedCluster) -> bool:
+    """Whether an administrator has withdrawn the acceptance, or the rights are not granted again yet."""
+    accepted = find_condition(cluster.status.conditions or (), CONDITION_ACCEPTED)
+    return not cluster.spec.hubAcceptsClient or (accepted is not None and accepted.status != TRUE)
 
 
 class Membership:
@@ -96,8 +106,8 @@ class Membership:
         cluster = self.cluster
         if cluster is None or not cluster.spec.hubAcceptsClient:
             return False
-        found = find_condition(cluster.status.conditions or (), CONDITION_ACCEPTED)
-        return found is not None and found.status == TRUE
+        accepted = find_condition(cluster.status.conditions or (), CONDITION_ACCEPTED)
+        return accepted is not None and accepted.status == TRUE
 
     def subscribe(self, listener: Callable[[], None]) -> None:
         """Call ``listener`` after every change."""
@@ -109,6 +119,7 @@ class Membership:
         raise Refused(REMOVED.format(name=self.name))
 
     def _on_change(self, batch: Batch[ManagedCluster]) -> None:
+        # A batch may contain a deletion and a new cluster of this name; only the state after it counts.
         if any(isinstance(change, Deleted) for change in batch.changes) and self.cluster is None:
             self._removed.set()
         if self._was_accepted and self.cluster is not None and not self.accepted:
@@ -122,9 +133,11 @@ class Membership:
 
         OCM's definition treats the list as one value, so the write requires the resource version that was read.
         """
+        # The reports of this process come one after the other, so that they do not conflict among themselves.
         async with self._writing:
             cluster = self.cluster
             for attempt in range(ATTEMPTS):
+                # The watched object first: mostly it is current, and the write's precondition tells when it is not.
                 if attempt or cluster is None:
                     cluster = await self.hub.get(MANAGED_CLUSTERS, self.name)
                 before = cluster.status.conditions or ()
@@ -132,7 +145,10 @@ class Membership:
                 if wanted == before:
                     return
                 meta = {"uid": cluster.metadata.uid, "resourceVersion": cluster.metadata.resourceVersion}
-                body = {"metadata": meta, "status": {"conditions": [encode(each) for each in wanted]}}
+                body = {
+                    "metadata": meta,
+                    "status": {"conditions": [encode(condition) for condition in wanted]},
+                }
                 with suppress(Conflict):
                     await self.hub.patch(
                         MANAGED_CLUSTERS,
@@ -148,7 +164,7 @@ class Membership:
 def _set_conditions(
     before: Sequence[Condition], conditions: Sequence[Condition], *, clock: Clock
 ) -> tuple[Condition, ...]:
-    found = tuple(before)
-    for each in conditions:
-        found = set_condition(found, each, now=clock.wall())
-    return found
+    after = tuple(before)
+    for condition in conditions:
+        after = set_condition(after, condition, now=clock.wall())
+    return after

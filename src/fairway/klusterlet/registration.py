@@ -9,14 +9,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from fairway.api.cluster import CONDITION_ACCEPTED, CONDITION_AVAILABLE, ManagedCluster
-from fairway.api.meta import FALSE, TRUE, find_condition, format_time
+from fairway.api.resources import MANAGED_CLUSTERS
 from fairway.klusterlet import names
 from fairway.klusterlet.certificates import Subject
 from fairway.klusterlet.enrolment import CertificateSpec, Enrolment
 from fairway.klusterlet.errors import Refused
 from fairway.klusterlet.membership import FIELD_MANAGER
 from fairway.klusterlet.state import State
-from fairway.kube import MANAGED_CLUSTERS, AlreadyExists, Client, Informer, NotFound
+from kubewire.api.meta import FALSE, TRUE, find_condition, format_time
+from kubewire.client import AlreadyExists, Client, Informer, NotFound
 
 CREATED: Final = "created ManagedCluster {name} on hub {server}"
 FOUND: Final = "ManagedCluster {name} already exists on hub {server}"
@@ -82,13 +83,13 @@ async def register(
     notify: Notify,
     seconds: int | None = None,
 ) -> None:
-    """Return when the state has an identity. Raises Refused, and KubeErrors that are not retryable."""
+    """Register the cluster, until the state has an identity. Raises Refused, and KubeErrors that are not retryable."""
     name = registration.name
     server = bootstrap.connection.server
     try:
-        found = await bootstrap.get(MANAGED_CLUSTERS, name)
-        _check(found)
-        notify(_describe_existing(found, registration, server=server))
+        existing = await bootstrap.get(MANAGED_CLUSTERS, name)
+        _check(existing)
+        notify(_describe_existing(existing, registration, server=server))
     except NotFound as error:
         if not error.details.name:
             raise  #  the hub does not serve ManagedClusters
@@ -111,14 +112,14 @@ def _describe_existing(cluster: ManagedCluster, registration: ClusterRegistratio
     available = find_condition(cluster.status.conditions or (), CONDITION_AVAILABLE)
     if available is None or available.status != TRUE:
         return FOUND.format(name=name, server=server)
-    urls = [each.url for each in cluster.spec.managedClusterClientConfigs if each.url]
+    urls = [config.url for config in cluster.spec.managedClusterClientConfigs if config.url]
     other = urls and registration.url not in urls
     where = API_ADDRESS.format(url=", ".join(urls)) if other else ""
     return ALREADY_ACTIVE.format(name=name, server=server, where=where)
 
 
 async def wait_for_acceptance(bootstrap: Client, name: str, *, notify: Notify) -> None:
-    """Return when the hub has accepted the cluster. Raises Refused if it will not.
+    """Wait until the hub has accepted the cluster. Raises Refused if it will not.
 
     Uses the bootstrap identity: the cluster's own has no permission to read the reason before it is accepted.
     """
@@ -132,8 +133,8 @@ async def wait_for_acceptance(bootstrap: Client, name: str, *, notify: Notify) -
             if cluster is None:
                 raise Refused(BEING_REMOVED.format(name=name))
             _check(cluster)
-            found = find_condition(cluster.status.conditions or (), CONDITION_ACCEPTED)
-            if found is not None and found.status == TRUE:
+            accepted = find_condition(cluster.status.conditions or (), CONDITION_ACCEPTED)
+            if accepted is not None and accepted.status == TRUE:
                 return
             reason, text = _obstacle(cluster)
             if text and reason != notified:
@@ -146,16 +147,16 @@ def _obstacle(cluster: ManagedCluster) -> tuple[str, str]:
     name = cluster.metadata.name
     if not cluster.spec.hubAcceptsClient:
         return _DENIED, UNACCEPTED.format(name=name)
-    found = find_condition(cluster.status.conditions or (), CONDITION_ACCEPTED)
-    if found is None or found.status != FALSE or found.reason == _DENIED:
+    accepted = find_condition(cluster.status.conditions or (), CONDITION_ACCEPTED)
+    if accepted is None or accepted.status != FALSE or accepted.reason == _DENIED:
         return "", ""
-    return found.reason, NOT_ACCEPTED_YET.format(name=name, why=found.message or found.reason)
+    return accepted.reason, NOT_ACCEPTED_YET.format(name=name, why=accepted.message or accepted.reason)
 
 
 def _check(cluster: ManagedCluster) -> None:
     name = cluster.metadata.name
     if cluster.metadata.deletionTimestamp is not None:
         raise Refused(BEING_REMOVED.format(name=name))
-    found = find_condition(cluster.status.conditions or (), CONDITION_ACCEPTED)
-    if found is not None and found.status == FALSE and found.reason not in _PASSING:
-        raise Refused(NOT_ACCEPTED.format(name=name, why=found.message or found.reason))
+    accepted = find_condition(cluster.status.conditions or (), CONDITION_ACCEPTED)
+    if accepted is not None and accepted.status == FALSE and accepted.reason not in _PASSING:
+        raise Refused(NOT_ACCEPTED.format(name=name, why=accepted.message or accepted.reason))

@@ -10,12 +10,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from typing import Final, Protocol
 
-from fairway.api.meta import FALSE, TRUE, Condition, format_time
 from fairway.klusterlet import names
 from fairway.klusterlet.certificates import CertificateError, KeyPair
 from fairway.klusterlet.enrolment import CertificateSpec, Enrolment, PendingCertificate
 from fairway.klusterlet.errors import KlusterletError, Refused
-from fairway.kube import SYSTEM_CLOCK, Backoff, Client, Clock, KubeError
+from kubewire.api.meta import FALSE, TRUE, Condition, format_time
+from kubewire.client import SYSTEM_CLOCK, Backoff, Client, Clock, KubeError
 
 log: Final = logging.getLogger(__name__)
 
@@ -80,6 +80,8 @@ class Renewal:
         self._wanted, self._store, self._report, self._clock = wanted, store, report, clock
         self._beside = dict(beside or {})
         self._enrolment = Enrolment(hub, wanted, pending=pending)
+        # Drawn once per process: certificates of a fleet that was registered in one hour would be renewed in one hour,
+        # too, and with a new draw in every check the earliest one would win.
         self._left = left + random.uniform(0, LEFT_SPREAD)
         self._not_before: datetime | None = None
         """Minimum use of a new certificate, which may be due from its start if it is short-lived."""
@@ -92,12 +94,15 @@ class Renewal:
     async def run(self) -> None:
         failures = 0
         while True:
+            # Before the check: a wake during it must cause another one.
             self._woken.clear()
             try:
                 pause = await self.check()
             except (KubeError, KlusterletError, OSError) as error:
                 await self._report_failure(error)
                 refused = isinstance(error, Refused)
+                # A denial is a decision of a person or of a policy: asking again at once only fills the hub with
+                # requests.
                 pause = REFUSED_SECONDS if refused else _BACKOFF.delay(failures) * random.uniform(0.5, 1.0)
                 failures += 1
             else:
@@ -120,6 +125,8 @@ class Renewal:
             certificate = pair.check()
             log.info(RENEWED, self._wanted.subject.user, format_time(certificate.ends))
             now = self._clock.wall()
+            # A signer that caps the validity to minutes, or backdates the start, may return a certificate whose renewal
+            # is due at once: without a minimum use, agents would request certificates in a loop.
             self._not_before = now + (certificate.ends - now) * LEAST_USED
             due = max(certificate.renewal_time(left=self._left), self._not_before)
             await self._report(_success_condition(certificate.begins, certificate.ends))

@@ -7,7 +7,7 @@ from typing import Any, Final
 from fairway.api.claim import ClusterClaim
 from fairway.api.cluster import ManagedClusterStatus
 from fairway.api.node import Node
-from fairway.api.quantity import Quantity, QuantityError
+from kubewire.api.quantity import Quantity, QuantityError
 
 SPOKE_ONLY: Final = "open-cluster-management.io/spoke-only"
 """Claims with this label, of any value, are not reported."""
@@ -22,6 +22,7 @@ RESERVED: Final = frozenset(
 """Claims that are always reported."""
 CUSTOM_CLAIMS: Final = 20
 """Default limit of other claims."""
+NOTHING: Final = Quantity.parse("0")
 
 Amounts = Mapping[str, str]
 
@@ -39,14 +40,20 @@ class ClusterReport:
             status.version.kubernetes == self.version
             and _contains(self.capacity, status.capacity)
             and _contains(self.allocatable, status.allocatable)
-            and tuple((each.name, each.value) for each in status.clusterClaims) == self.claims
+            and tuple((clusterclaim.name, clusterclaim.value) for clusterclaim in status.clusterClaims)
+            == self.claims
         )
 
     def document(self) -> dict[str, Any]:
+        """The status to apply, without empty maps.
+
+        Where the report before had amounts, an apply of an empty map makes the field null, and kube-apiserver refuses
+        the whole status. An apply without the field removes it.
+        """
+        amounts = {"capacity": dict(self.capacity), "allocatable": dict(self.allocatable)}
         return {
             "version": {"kubernetes": self.version},
-            "capacity": dict(self.capacity),
-            "allocatable": dict(self.allocatable),
+            **{field: given for field, given in amounts.items() if given},
             "clusterClaims": [{"name": name, "value": value} for name, value in self.claims],
         }
 
@@ -63,14 +70,18 @@ def _equal(one: str, other: str | int | float) -> bool:
 
 
 def totals(nodes: Iterable[Node]) -> tuple[Amounts, Amounts]:
-    """Return the capacity of all nodes, and the allocatable resources of schedulable ones."""
+    """Return the capacity of all nodes, and the allocatable resources of schedulable ones.
+
+    A resource that only cordoned nodes have is allocatable as "0", so that placements rank the cluster last for it. A
+    missing amount would count as unknown.
+    """
     capacity: dict[str, Quantity] = {}
     allocatable: dict[str, Quantity] = {}
     for node in nodes:
         _add(capacity, node.status.capacity)
         if not node.spec.unschedulable:
             _add(allocatable, node.status.allocatable)
-    return _format(capacity), _format(allocatable)
+    return _format(capacity), _format(dict.fromkeys(capacity, NOTHING) | allocatable)
 
 
 def _add(sums: dict[str, Quantity], amounts: Mapping[str, str | int | float]) -> None:
@@ -87,14 +98,14 @@ def _format(sums: Mapping[str, Quantity]) -> Amounts:
 
 
 def claims(
-    found: Iterable[ClusterClaim], *, most: int = CUSTOM_CLAIMS
+    claims: Iterable[ClusterClaim], *, most: int = CUSTOM_CLAIMS
 ) -> tuple[tuple[tuple[str, str], ...], int]:
     """Return reserved claims, then others, each sorted by name, and the number of omitted ones."""
     reported = sorted(
-        (each.metadata.name, each.spec.value)
-        for each in found
-        if SPOKE_ONLY not in each.metadata.labels and each.spec.value
+        (claim.metadata.name, claim.spec.value)
+        for claim in claims
+        if SPOKE_ONLY not in claim.metadata.labels and claim.spec.value
     )
-    reserved = [each for each in reported if each[0] in RESERVED]
-    custom = [each for each in reported if each[0] not in RESERVED]
+    reserved = [claim for claim in reported if claim[0] in RESERVED]
+    custom = [claim for claim in reported if claim[0] not in RESERVED]
     return (*reserved, *custom[:most]), max(0, len(custom) - most)

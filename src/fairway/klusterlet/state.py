@@ -27,13 +27,13 @@ from fairway.klusterlet.atomic_directory import PRIVATE, AtomicDirectory, make_p
 from fairway.klusterlet.certificates import Certificate, CertificateError, KeyPair
 from fairway.klusterlet.enrolment import PendingCertificate
 from fairway.klusterlet.errors import StateError
-from fairway.kube import Connection, load
+from kubewire.client import Connection, load
 
 OTHER_CLUSTER: Final = (
-    "{folder} holds the identity of cluster {found}, not of {name}; name another folder with --state"
+    "{folder} holds the identity of cluster {recorded}, not of {name}; name another folder with --state"
 )
 OTHER_HUB: Final = (
-    "{folder} holds the identity of cluster {name} on hub {found}, not on {server}; name another folder with "
+    "{folder} holds the identity of cluster {name} on hub {recorded}, not on {server}; name another folder with "
     "--state, or leave that hub with fairway join leave"
 )
 IN_USE: Final = "{folder} is in use by another fairway join ({pid}); stop that one, or name another folder"
@@ -91,9 +91,9 @@ class State:
             os.close(lock)
 
     def _check_owner(self) -> None:
-        found = self._read().get(names.CLUSTER_NAME, b"").decode("utf-8", errors="replace")
-        if found and found != self.cluster:
-            raise StateError(OTHER_CLUSTER.format(folder=self.folder, found=found, name=self.cluster))
+        recorded = self._read().get(names.CLUSTER_NAME, b"").decode("utf-8", errors="replace")
+        if recorded and recorded != self.cluster:
+            raise StateError(OTHER_CLUSTER.format(folder=self.folder, recorded=recorded, name=self.cluster))
 
     def _read(self) -> dict[str, bytes]:
         try:
@@ -128,6 +128,11 @@ class State:
         except CertificateError as fault:
             raise StateError(BROKEN.format(folder=self.folder, why=fault)) from None
 
+    @property
+    def agent_id(self) -> str:
+        """ID of the work agent: constant while the hub's address changes, and different for each hub."""
+        return f"{self.cluster}-{self.agent}"
+
     def change_address(self, hub: Connection) -> None:
         """Use another address of the same hub. Raises StateError if its certificate authority differs."""
         known = self.connection()
@@ -135,7 +140,9 @@ class State:
             return
         if hub.authority is None or known.authority is None or hub.authority.read() != known.authority.read():
             raise StateError(
-                OTHER_HUB.format(folder=self.folder, name=self.cluster, found=known.server, server=hub.server)
+                OTHER_HUB.format(
+                    folder=self.folder, name=self.cluster, recorded=known.server, server=hub.server
+                )
             )
         self.hub.write({**self._read(), names.KUBECONFIG: kubeconfig_for(hub)})
 
@@ -167,8 +174,8 @@ class State:
 
     def clear(self) -> None:
         """Delete everything except the folder, which another program may have created."""
-        for each in _PARTS:
-            shutil.rmtree(self.folder / each, ignore_errors=True)
+        for part in _PARTS:
+            shutil.rmtree(self.folder / part, ignore_errors=True)
         (self.folder / "lock").unlink(missing_ok=True)
 
 
@@ -179,20 +186,20 @@ def _check_ownership(folder: Path) -> None:
     """
     if folder.stat().st_mode & stat.S_IWOTH:
         raise StateError(WRITABLE_BY_ALL.format(path=folder))
-    for path in (folder, *(folder / each for each in _PARTS)):
+    for path in (folder, *(folder / part for part in _PARTS)):
         try:
-            found = path.stat(follow_symlinks=path == folder)
+            info = path.stat(follow_symlinks=path == folder)
         except FileNotFoundError:
             continue
-        if found.st_uid != os.geteuid():
-            raise StateError(FOREIGN_OWNER.format(path=path, owner=found.st_uid))
-        if path != folder and stat.S_ISDIR(found.st_mode) and stat.S_IMODE(found.st_mode) != PRIVATE:
+        if info.st_uid != os.geteuid():
+            raise StateError(FOREIGN_OWNER.format(path=path, owner=info.st_uid))
+        if path != folder and stat.S_ISDIR(info.st_mode) and stat.S_IMODE(info.st_mode) != PRIVATE:
             path.chmod(PRIVATE)
 
 
 def kubeconfig_for(hub: Connection, *, token: bool = False) -> bytes:
     """Create a kubeconfig that refers to files beside it: a certificate and its key, or a token."""
-    cluster: dict[str, Any] = {"server": hub.server}
+    cluster: dict[str, Any] = {"server": hub.host or hub.server}
     if hub.authority is not None:
         cluster["certificate-authority-data"] = hub.authority.read()
     if hub.tls_server_name:

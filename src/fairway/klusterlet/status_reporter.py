@@ -14,13 +14,12 @@ import msgspec
 from msgspec import Struct
 
 from fairway.api.cluster import CONDITION_AVAILABLE
-from fairway.api.meta import FALSE, TRUE, Condition
+from fairway.api.resources import CLUSTER_CLAIMS, MANAGED_CLUSTERS, NODES
 from fairway.klusterlet import names
 from fairway.klusterlet.membership import FIELD_MANAGER, Membership
 from fairway.klusterlet.report import CUSTOM_CLAIMS, ClusterReport, claims, totals
-from fairway.kube import (
-    CLUSTER_CLAIMS,
-    MANAGED_CLUSTERS,
+from kubewire.api.meta import FALSE, TRUE, Condition
+from kubewire.client import (
     SYSTEM_CLOCK,
     ApiError,
     Client,
@@ -32,8 +31,7 @@ from fairway.kube import (
     NotFound,
     Patch,
 )
-from fairway.kube.log_throttle import LogThrottle, retry_level
-from fairway.kube.resource import NODES
+from kubewire.client.log_throttle import LogThrottle, retry_level
 
 log: Final = logging.getLogger(__name__)
 
@@ -114,6 +112,7 @@ class StatusReporter:
                         await self._woken.wait()
                 except TimeoutError:
                     continue
+                # After the wake, not before: the first change of a burst waits for those that follow it, as one write.
                 await asyncio.sleep(PACE_SECONDS)
 
     async def _sync(self) -> float:
@@ -151,6 +150,8 @@ class StatusReporter:
         self._throttle.log(logging.WARNING, "health", UNHEALTHY, self._membership.name, why)
         if self._unhealthy_since is None:
             self._unhealthy_since = now
+        # One failed probe is not reported: an API server restarts within seconds, and the condition would move
+        # placements away and back.
         if now - self._unhealthy_since < TROUBLE_SECONDS:
             return None
         return Condition(type=CONDITION_AVAILABLE, status=FALSE, reason=UNAVAILABLE, message=why)

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Final
 
+from fairway.api.resources import APPLIED_MANIFEST_WORKS, MANIFEST_WORKS
 from fairway.api.work import MANIFEST_WORK_FINALIZER, AppliedManifestWork
 from fairway.klusterlet import names
 from fairway.klusterlet.bootstrap import uninstall
@@ -16,15 +17,7 @@ from fairway.klusterlet.works.applied_works import AppliedWorks
 from fairway.klusterlet.works.conflicts import ConflictIndex
 from fairway.klusterlet.works.discovery import Discovery
 from fairway.klusterlet.works.reconcile import WorkReconciler
-from fairway.kube import (
-    APPLIED_MANIFEST_WORKS,
-    MANIFEST_WORKS,
-    SYSTEM_CLOCK,
-    Client,
-    Conflict,
-    NotFound,
-    Patch,
-)
+from kubewire.client import SYSTEM_CLOCK, Client, Conflict, Connection, NotFound, Patch
 
 log: Final = logging.getLogger(__name__)
 
@@ -37,13 +30,15 @@ NOT_REMOVED: Final = (
 )
 
 
-async def leave(cluster: Client, *, name: str, server: str = "") -> AsyncIterator[str]:
-    """Yield a line for each removal. ``server`` is the hub whose works are removed; empty if unknown.
+async def leave(
+    cluster: Client, *, name: str, hub: Connection | None = None, agent_id: str = ""
+) -> AsyncIterator[str]:
+    """Yield a line for each removal. ``hub`` is the one whose works are removed; None if unknown.
 
-    Raises KubeErrors; call it again to continue.
+    Works of former addresses of the hub are known by ``agent_id``. Raises KubeErrors; call it again to continue.
     """
-    if server:
-        async for line in _remove_works(cluster, server):
+    if hub is not None:
+        async for line in _remove_works(cluster, hub, agent_id):
             yield line
     labels = f"{names.JOINED_LABEL}={name}"
     for secret in (await cluster.list(SECRETS, labels=labels)).items:
@@ -53,28 +48,28 @@ async def leave(cluster: Client, *, name: str, server: str = "") -> AsyncIterato
         except NotFound:
             continue
         yield REMOVED.format(what=f"Secret {meta.namespace}/{meta.name}")
-    for each in await uninstall(cluster, name=name):
-        yield REMOVED.format(what=each)
+    for removed in await uninstall(cluster, name=name):
+        yield REMOVED.format(what=removed)
 
 
-async def _remove_works(cluster: Client, server: str) -> AsyncIterator[str]:
-    mine = hub_hash(server)
-    applied = AppliedWorks(cluster, hub=mine, agent=mine)
+async def _remove_works(cluster: Client, hub: Connection, agent_id: str) -> AsyncIterator[str]:
+    mine = hub_hash(hub)
+    applied = AppliedWorks(cluster, hub=mine, agent=agent_id or mine)
     discovery = Discovery(cluster)
     reconciler = WorkReconciler(
         hub=cluster,  #  not used by evict
         cluster=cluster,
         applied=applied,
-        conflicts=ConflictIndex({}, discovery),
+        conflicts=ConflictIndex({}, discovery, applied),
         discovery=discovery,
         clock=SYSTEM_CLOCK,
     )
     try:
-        found = (await cluster.list(APPLIED_MANIFEST_WORKS)).items
+        records = (await cluster.list(APPLIED_MANIFEST_WORKS)).items
     except NotFound:
         return  #  the kind is not served any more
-    for record in found:
-        if record.spec.hubHash == mine:
+    for record in records:
+        if record.spec.hubHash == mine or applied.is_former(record, None):
             work = record.spec.manifestWorkName
             if await _evict(reconciler, record):
                 yield REMOVED.format(what=f"the objects of ManifestWork {work}")
@@ -97,7 +92,7 @@ async def _evict(reconciler: WorkReconciler, record: AppliedManifestWork) -> boo
 async def release(hub: Client, *, name: str) -> None:
     """Remove the agent's finalizer from works on the hub, which would block their deletion."""
     for work in (await hub.list(MANIFEST_WORKS, namespace=name)).items:
-        rest = [each for each in work.metadata.finalizers if each != MANIFEST_WORK_FINALIZER]
+        rest = [finalizer for finalizer in work.metadata.finalizers if finalizer != MANIFEST_WORK_FINALIZER]
         if len(rest) == len(work.metadata.finalizers):
             continue
         meta = {

@@ -26,10 +26,10 @@ LEVELS: Final[Mapping[str, int]] = {
 UNKNOWN_FORMAT: Final = "unknown log format {given!r}: use one of {known}"
 UNKNOWN_LEVEL: Final = "unknown log level {given!r}: use one of {known}"
 
-LONGEST: Final = 32_768
+LONGEST_TEXT: Final = 32_768
 """Maximum length of a field; longer values are truncated and marked."""
 CUT: Final = "… ({more} more characters)"
-DEEPEST: Final = 8
+DEEPEST_NESTING: Final = 8
 UNPRINTABLE: Final = "<{type} that cannot be printed>"
 
 _OWN: Final = ("ts", "level", "logger", "msg", "error", "stack")
@@ -51,12 +51,16 @@ def configure(*, format: Format = "text", level: str = "info", stream: TextIO | 
     handler = Lines(stream if stream is not None else sys.stderr)
     handler.setFormatter(Json() if format == "json" else Text())
     root = logging.getLogger()
-    for old in [each for each in root.handlers if isinstance(each, Lines)]:
+    for old in [handler for handler in root.handlers if isinstance(handler, Lines)]:
         root.removeHandler(old)
         old.close()
     root.addHandler(handler)
     root.setLevel(number)
     logging.captureWarnings(True)
+
+
+OWN_LOGGERS: Final = ("fairway", "kubehub", "kubewire")
+"""Parents of the loggers of Fairway and its packages."""
 
 
 class Lines(logging.StreamHandler[TextIO]):
@@ -127,7 +131,9 @@ def _text(value: object) -> str:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= LONGEST else text[:LONGEST] + CUT.format(more=len(text) - LONGEST)
+    return (
+        text if len(text) <= LONGEST_TEXT else text[:LONGEST_TEXT] + CUT.format(more=len(text) - LONGEST_TEXT)
+    )
 
 
 def _plain(value: object, depth: int = 0) -> object:
@@ -142,10 +148,10 @@ def _plain(value: object, depth: int = 0) -> object:
             return float(value) if math.isfinite(value) else str(value)
         case str():
             return _short(value)
-        case Mapping() if depth < DEEPEST:
-            return {_short(_text(key)): _plain(each, depth + 1) for key, each in value.items()}
-        case list() | tuple() | set() | frozenset() if depth < DEEPEST:
-            return [_plain(each, depth + 1) for each in value]
+        case Mapping() if depth < DEEPEST_NESTING:
+            return {_short(_text(key)): _plain(item, depth + 1) for key, item in value.items()}
+        case list() | tuple() | set() | frozenset() if depth < DEEPEST_NESTING:
+            return [_plain(item, depth + 1) for item in value]
         case _:
             return _short(_text(value))
 
@@ -159,7 +165,7 @@ def _value(value: object) -> str:
         text = json.dumps(_plain(value), ensure_ascii=False)
     else:
         text = _short(_text(value))
-    if text and text.isprintable() and not any(each in ' "=\\' for each in text):
+    if text and text.isprintable() and not any(char in ' "=\\' for char in text):
         return text
     return '"' + _visible(text.replace("\\", "\\\\").replace('"', '\\"')) + '"'
 
@@ -171,7 +177,7 @@ def _visible(text: str) -> str:
     """Escape line breaks, control characters, and characters that change the direction of text."""
     if text.isprintable():
         return text
-    return "".join(each if each.isprintable() else _escape(each) for each in text)
+    return "".join(char if char.isprintable() else _escape(char) for char in text)
 
 
 def _escape(character: str) -> str:

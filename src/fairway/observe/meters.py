@@ -46,7 +46,7 @@ EVENT_RESULTS: Final = ("created", "updated", "suppressed", "dropped", "refused"
 FOLLOWED: Final = "followed"
 SCRATCH: Final = "scratch"
 
-MANY: Final = 1000
+MOST_LABELS: Final = 1000
 """Maximum number of label combinations of one metric. Some labels come from error reasons of a hub, which must not be
 able to exhaust the memory of this process or of Prometheus."""
 OTHER: Final = "other"
@@ -116,6 +116,10 @@ CYCLE: Final = histogram(
     "path",
     buckets=CYCLE_BUCKETS,
 )
+EXPRESSIONS_WAITING: Final = gauge(
+    "fairway_placement_expressions_waiting",
+    "Placements whose CEL expressions wait because those of their namespace used up its share of the controller.",
+)
 DECISIONS_CHANGED: Final = counter(
     "fairway_decisions_changed_total",
     "PlacementDecisions written, by change: created, updated (clusters changed), refreshed (only scores "
@@ -182,7 +186,7 @@ BUILD: Final = gauge("fairway_build_info", "Always 1; the label is the version o
 
 DEFINITIONS: Final = (
     *(QUEUE_DEPTH, QUEUE_ADDS, QUEUE_RETRIES, QUEUE_WAIT, QUEUE_WORK),
-    *(CYCLE, REACTION, DECISIONS_CHANGED, WRITES, WRITE_ERRORS, EVENTS, CELLS_CHANGED),
+    *(CYCLE, EXPRESSIONS_WAITING, REACTION, DECISIONS_CHANGED, WRITES, WRITE_ERRORS, EVENTS, CELLS_CHANGED),
     *(PLUGIN_FAULTS, PLUGIN_CALLS, PLUGIN_QUARANTINE),
     *(LEADER, OBJECTS, LAG, UNREADABLE, DIFFERENCES, BUILD),
 )
@@ -206,7 +210,7 @@ class _Counters:
         return known if known is not None else self._new(labels)
 
     def _new(self, labels: tuple[str, ...]) -> Counter:
-        if len(self._children) >= MANY:
+        if len(self._children) >= MOST_LABELS:
             return self._metric.labels(*self._other)
         child = self._metric.labels(*map(word, labels))
         self._children[labels] = child
@@ -223,7 +227,7 @@ class _Gauges:
         return known if known is not None else self._new(label)
 
     def _new(self, label: str) -> Gauge:
-        if len(self._children) >= MANY:
+        if len(self._children) >= MOST_LABELS:
             return self._metric.labels(OTHER)
         child = self._metric.labels(word(label))
         self._children[label] = child
@@ -275,6 +279,7 @@ class Meters:
         self._queues: dict[str, QueueMeter] = {}
         cycle = CYCLE.create_histogram(made)
         self._followed, self._scratch = cycle.labels(FOLLOWED), cycle.labels(SCRATCH)
+        self._expressions_waiting = EXPRESSIONS_WAITING.create_gauge(made)
         self._reaction = REACTION.create_histogram(made)
         self._decisions = _Counters(DECISIONS_CHANGED, made)
         for change in CHANGES:
@@ -317,6 +322,9 @@ class Meters:
         """``followed`` is true for a cycle that continued the last one of the same placement."""
         _observe(self._followed if followed else self._scratch, seconds)
 
+    def expressions_waiting(self, count: int) -> None:
+        self._expressions_waiting.set(count)
+
     def reaction(self, seconds: float) -> None:
         """Record the time from the observed change to the written decision."""
         _observe(self._reaction, seconds)
@@ -352,7 +360,7 @@ class Meters:
         """Set the number of objects by kind and field. Combinations that are no longer present become 0."""
         shown = dict.fromkeys(self._unreadable_shown, 0)
         for labels, count in counts.items():
-            known = labels if labels in shown or len(shown) < MANY else (OTHER, OTHER)
+            known = labels if labels in shown or len(shown) < MOST_LABELS else (OTHER, OTHER)
             shown[known] = shown.get(known, 0) + count
         for labels, count in shown.items():
             self._unreadable.labels(*labels).set(count)
@@ -392,9 +400,3 @@ class _Plain(Collector):
         for metric in self._registry.collect():
             metric.samples = [sample for sample in metric.samples if not sample.name.endswith("_created")]
             yield metric
-
-
-def values(exposed: bytes) -> Mapping[str, float]:
-    """Parse the output of ``expose`` into values by ``name{label="value"}``."""
-    lines = (line.rpartition(" ") for line in exposed.decode().splitlines() if not line.startswith("#"))
-    return {name: float(value) for name, _, value in lines}

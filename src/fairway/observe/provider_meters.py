@@ -8,7 +8,16 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from fairway.observe.meters import MANY, OTHER, WORK_BUCKETS, counter, gauge, histogram, without_created, word
+from fairway.observe.meters import (
+    MOST_LABELS,
+    OTHER,
+    WORK_BUCKETS,
+    counter,
+    gauge,
+    histogram,
+    without_created,
+    word,
+)
 
 READINGS: Final = counter(
     "fairway_provider_readings_total", "Readings started by a provider, successful or not.", "provider"
@@ -69,8 +78,8 @@ class ProviderMeters:
     def provider(self, name: str, *, expiry: Callable[[], float]) -> None:
         """Export the metrics of a provider from now on. ``expiry`` returns the seconds to the first expiry, or NaN."""
         label = word(name)
-        for each in (self._readings, self._writes, self._avoided):
-            each.labels(label)
+        for metric in (self._readings, self._writes, self._avoided):
+            metric.labels(label)
         self._expiry[label] = expiry
 
     def reading(self, provider: str, *, seconds: float) -> None:
@@ -92,7 +101,7 @@ class ProviderMeters:
         self._avoided.labels(word(provider)).inc()
 
     def published(self, provider: str, cluster: str, scores: Mapping[str, int]) -> None:
-        """Set the last scores. Series beyond MANY are dropped, because scores cannot be summed."""
+        """Set the last scores. Series beyond MOST_LABELS are dropped, because scores cannot be summed."""
         known = self._shown.get((provider, cluster), ())
         for name in known:
             if name not in scores:
@@ -101,7 +110,7 @@ class ProviderMeters:
         shown = []
         for name, value in scores.items():
             if name not in known:
-                if self._series >= MANY:
+                if self._series >= MOST_LABELS:
                     continue
                 self._series += 1
             self._scores.labels(word(provider), word(cluster), word(name)).set(value)
@@ -119,7 +128,7 @@ class ProviderMeters:
         """Limit the reasons, which providers choose, so that they cannot exhaust the memory."""
         known = (provider, reason)
         if known not in self._reasons:
-            if len(self._reasons) >= MANY:
+            if len(self._reasons) >= MOST_LABELS:
                 return OTHER
             self._reasons.add(known)
         return word(reason)

@@ -78,10 +78,10 @@ def span(name: str, /, **attributes: object) -> AbstractContextManager[Span]:
     return tracer.start_as_current_span(name, attributes=_attributes(attributes))
 
 
-def _attributes(given: Mapping[str, object]) -> dict[str, Value]:
+def _attributes(attributes: Mapping[str, object]) -> dict[str, Value]:
     return {
         key: value if isinstance(value, str | bool | int | float) else str(value)
-        for key, value in given.items()
+        for key, value in attributes.items()
         if value is not None
     }
 
@@ -159,9 +159,9 @@ def _configured(environment: Mapping[str, str]) -> Export:
     ) in ("none",):
         return Export(on=False, message=DISABLED)
     for variable in PROTOCOLS:
-        given = environment.get(variable) or PROTOCOL
-        if given != PROTOCOL:
-            return Export(on=False, message=UNSUPPORTED_PROTOCOL.format(given=given, variable=variable))
+        protocol = environment.get(variable) or PROTOCOL
+        if protocol != PROTOCOL:
+            return Export(on=False, message=UNSUPPORTED_PROTOCOL.format(given=protocol, variable=variable))
     try:
         api = importlib.import_module(API)
         sdk = importlib.import_module("opentelemetry.sdk.trace")
@@ -184,8 +184,8 @@ def _configured(environment: Mapping[str, str]) -> Export:
 
 def _shown(endpoint: str) -> str:
     """Return the endpoint without its password."""
-    scheme, found, rest = endpoint.partition("://")
-    if not found:
+    scheme, separator, rest = endpoint.partition("://")
+    if not separator:
         return endpoint
     host, slash, path = rest.partition("/")
     return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"

@@ -12,7 +12,7 @@ what the hub stores, with ``validUntil``. ``runner`` runs any number of provider
 providers. ``report`` and ``freshness`` describe published scores for `fairway get providers`. ``addon`` has the objects
 of Fairway's add-on, ``agent_lease`` the Lease of its agent.
 
-May import ``fairway.kube``, ``fairway.clusters``, ``fairway.documents``, ``fairway.api`` and ``fairway.observe`` only.
+May import ``kubewire``, ``fairway.hosts.clusters``, ``fairway.api`` and ``fairway.observe`` only.
 """
 
 from fairway.providers.catalogue import Context, OptionsError

@@ -99,8 +99,8 @@ def agent_name(add_on: str) -> str:
 
 def parse_placement(text: str) -> tuple[str, str] | None:
     """Parse NAMESPACE/NAME; None if it is not one."""
-    found = _PLACEMENT.fullmatch(text)
-    return None if found is None else (found[1], found[2])
+    match = _PLACEMENT.fullmatch(text)
+    return None if match is None else (match[1], match[2])
 
 
 def documents(plan: Plan) -> Iterator[Document]:
@@ -153,7 +153,7 @@ def _roles(plan: Plan) -> Iterator[Document]:
         {"apiGroups": [CLUSTER], "resources": [f"{scores}/status"], "verbs": ["get", "patch", "update"]},
     ]
     if plan.managed_cluster_scores:
-        rules += [each.document() for each in RAW_RULES]
+        rules += [raw_rule.document() for raw_rule in RAW_RULES]
     yield _object(f"{RBAC}/v1", "ClusterRole", plan.role, plan, rules=rules)
     binder = f"open-cluster-management:{plan.name}:bind-agent"
     rule = {
@@ -169,7 +169,7 @@ def _roles(plan: Plan) -> Iterator[Document]:
         binder,
         plan,
         roleRef={"apiGroup": RBAC, "kind": "ClusterRole", "name": binder},
-        subjects=[dict(each) for each in GRANTED],
+        subjects=[dict(subject) for subject in GRANTED],
     )
 
 
@@ -236,16 +236,16 @@ def _reader_rules(plan: Plan) -> list[Document]:
     """Rules that the built-in providers need on the managed cluster. Custom providers bring their own role."""
     from fairway.providers import health, hosted, usage
 
-    rules = {each: module.RULES for each, module in zip(READERS, (health, hosted, usage), strict=True)}
+    rules = {reader: module.RULES for reader, module in zip(READERS, (health, hosted, usage), strict=True)}
     rules[hosted.NAME] += hosted.owned_rules(plan.agent)
     named = plan.variables.get("PROVIDERS") or plan.provider
-    wanted = [each.strip() for each in named.split(",")]
-    found: list[Document] = []
+    wanted = [part.strip() for part in named.split(",")]
+    providers: list[Document] = []
     for rule in (rule for name in wanted for rule in rules.get(name, ())):
         written = rule.document()
-        if written not in found:
-            found.append(written)
-    return found
+        if written not in providers:
+            providers.append(written)
+    return providers
 
 
 def _deployment(plan: Plan, account: str) -> Document:

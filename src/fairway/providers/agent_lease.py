@@ -11,11 +11,11 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final
 
-from fairway.api.lease import format_micro_time
-from fairway.kube import SYSTEM_CLOCK, Client, Clock, KubeError, Patch
-from fairway.kube.leader import unique_identity
-from fairway.kube.lease import LEASES
-from fairway.kube.log_throttle import LogThrottle
+from kubewire.api.lease import format_micro_time
+from kubewire.client import SYSTEM_CLOCK, Client, Clock, KubeError, Patch
+from kubewire.client.leader import unique_identity
+from kubewire.client.lease import LEASES
+from kubewire.client.log_throttle import LogThrottle
 
 log: Final = logging.getLogger(__name__)
 

@@ -42,7 +42,7 @@ def assess(
     scales: Mapping[str, Scale] | None = None,
 ) -> Assessment:
     """``scales`` maps score names to scales fitted in this round; other scores use their own scale."""
-    found: list[tuple[str, int]] = []
+    published: list[tuple[str, int]] = []
     problems = [intake.problem] if intake.problem else []
     reason = intake.reason
     for score in scores:
@@ -51,15 +51,15 @@ def assess(
         value = (smoothed or intake.values)[score.name]
         scale = (scales or {}).get(score.name, score.scale)
         try:
-            found.append((score.name, clamp(scale.score(value))))
+            published.append((score.name, clamp(scale.score(value))))
         except Exception as error:  #  a scale may be third-party code
             problems.append(SCALE_FAILED.format(name=score.name, value=value, error=describe(error)))
             reason = reason or BAD_VALUE
-    if not found and not problems:
+    if not published and not problems:
         problems, reason = [NOTHING_READ], NO_VALUES
     words = "; ".join(part for part in (summary(intake.values, scores), intake.note) if part)
     return Assessment(
-        scores=tuple(sorted(found)),
+        scores=tuple(sorted(published)),
         at=at,
         ok=not problems,
         reason=tidy_reason(reason) if problems else OK,

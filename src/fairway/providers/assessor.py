@@ -83,11 +83,14 @@ class Assessor:
             except ProviderError as error:
                 result.failures[cluster] = problem_of(cluster, error)
                 continue
+            # Smoothed before the scales are fitted: one outlier must not move the ranks of all clusters.
             smoothing = self._smoothing.setdefault(cluster, Smoothing(self._scores))
             smoothed[cluster] = smoothing.update(intake.values, at=at)
             taken[cluster], since[cluster] = self._restore_lost(
                 cluster, intake, smoothed[cluster], at=at, now=now
             )
+        # After all clusters are read, because these scales rank a cluster within the fleet. Restored values take part,
+        # or a cluster whose metrics fail for a moment would shift the ranks of the others.
         scales = self._fit_scales(smoothed)
         for cluster, intake in taken.items():
             result.assessments[cluster] = assess(
@@ -128,14 +131,14 @@ class Assessor:
         return replace(intake, values=values), min(since, *(known.at for known in kept.values()))
 
     def _fit_scales(self, values: Mapping[str, Mapping[str, float]]) -> dict[str, Scale]:
-        found: dict[str, Scale] = {}
+        fitted: dict[str, Scale] = {}
         for score in self._fleet_scores:
-            known = [each[score.name] for each in values.values() if score.name in each]
+            known = [value[score.name] for value in values.values() if score.name in value]
             try:
-                found[score.name] = fit(score.scale, known)
+                fitted[score.name] = fit(score.scale, known)
             except Exception as error:  #  a scale may be third-party code
-                found[score.name] = UnfittedScale(describe(error))
-        return found
+                fitted[score.name] = UnfittedScale(describe(error))
+        return fitted
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from fairway.kube import SYSTEM_CLOCK, Clock
 from fairway.providers.provider import Provider
+from kubewire.client import SYSTEM_CLOCK, Clock
 
 if TYPE_CHECKING:
-    from fairway.kube import Client
+    from kubewire.client import Client
 
 NEEDS_LOCAL: Final = "{name} reads the cluster it runs on: give its kubeconfig with --managed-kubeconfig"
 NEEDS_CLUSTER: Final = "{name} reads one cluster: name it with --cluster-name"
@@ -84,8 +84,8 @@ class CatalogueEntry:
 
     def factory(self) -> Factory:
         module, _, attribute = self.target.partition(":")
-        found: Factory = getattr(import_module(module), attribute)
-        return found
+        factory: Factory = getattr(import_module(module), attribute)
+        return factory
 
 
 CATALOGUE: Final[dict[str, CatalogueEntry]] = {

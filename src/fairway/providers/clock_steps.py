@@ -9,7 +9,7 @@ A clock that is set forward needs no correction: readings seem older than they a
 from datetime import datetime, timedelta
 from typing import Final
 
-from fairway.kube import Clock
+from kubewire.client import Clock
 
 MIN_STEP: Final = timedelta(seconds=1)
 """Smaller steps are ignored, because NTP adjusts clocks continuously."""

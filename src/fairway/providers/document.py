@@ -11,8 +11,8 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from fairway.documents import parser, positions, reader, scalars
 from fairway.providers.provider import ProviderError
+from kubewire.documents import parser, positions, reader, scalars
 
 INVALID: Final = "ConfigurationInvalid"
 """Condition reason of every error in a configuration file."""
@@ -93,22 +93,22 @@ class Document:
     def error(self, message: str, *path: str | int) -> DocumentError:
         """About the field at ``path``, at its line or that of the nearest field around it."""
         lines = self._lines()
-        found = path
-        while found not in lines:
-            found = found[:-1]
+        ancestor = path
+        while ancestor not in lines:
+            ancestor = ancestor[:-1]
         return DocumentError(
-            message, place=self.place, line=lines[found], field=format_path(path) if path else ""
+            message, place=self.place, line=lines[ancestor], field=format_path(path) if path else ""
         )
 
     def error_at(self, message: str, *, field: str, under: Steps = ()) -> DocumentError:
         """Return an error about ``field``, a path in text form relative to ``under``."""
-        found = under
+        place = under
         for path in self._lines():
-            if len(path) > len(found) and path[: len(under)] == under:
+            if len(path) > len(place) and path[: len(under)] == under:
                 text = format_path(path[len(under) :])
                 if field == text or field.startswith((f"{text}.", f"{text}[")):
-                    found = path
-        line = self.error(message, *found).line
+                    place = path
+        line = self.error(message, *place).line
         if under:
             field = format_path(under) + (f".{field}" if field and not field.startswith("[") else field)
         return DocumentError(message, place=self.place, line=line, field=field)
@@ -148,13 +148,13 @@ def parse(data: bytes, *, place: str) -> Document:
     if len(data) > LARGEST:
         raise DocumentError(TOO_LARGE, place=place)
     try:
-        found = reader.yaml_document(data, RULES)
+        parsed = reader.yaml_document(data, RULES)
     except parser.DocumentError as error:
         message = NOT_YAML.format(why=error, remedy=error.remedy)
         raise DocumentError(message, place=place, line=error.line) from None
-    if found is None:
+    if parsed is None:
         raise DocumentError(EMPTY, place=place)
-    return Document(found.value, place, data, found.line)
+    return Document(parsed.value, place, data, parsed.line)
 
 
 def format_path(path: Steps) -> str:
@@ -193,13 +193,13 @@ def _suggest(name: str, known: list[str]) -> str:
 
 
 def _fields(kind: Any, path: Steps) -> list[str]:
-    return [each.encode_name for each in getattr(_type_description(kind, path), "fields", ())]
+    return [described.encode_name for described in getattr(_type_description(kind, path), "fields", ())]
 
 
 def _choices(described: Any) -> list[str]:
     if isinstance(described, msgspec.inspect.EnumType):
-        return [str(each.value) for each in described.cls]
-    return [str(each) for each in getattr(described, "values", ())]
+        return [str(literal.value) for literal in described.cls]
+    return [str(value) for value in getattr(described, "values", ())]
 
 
 def _type_description(kind: Any, path: Steps) -> Any:
@@ -208,7 +208,11 @@ def _type_description(kind: Any, path: Steps) -> Any:
     for step in (*path, None):
         if isinstance(described, msgspec.inspect.UnionType):
             described = next(
-                (each for each in described.types if hasattr(each, "fields") or hasattr(each, "item_type")),
+                (
+                    type_
+                    for type_ in described.types
+                    if hasattr(type_, "fields") or hasattr(type_, "item_type")
+                ),
                 None,
             )
         if step is None:
@@ -217,7 +221,7 @@ def _type_description(kind: Any, path: Steps) -> Any:
             described = getattr(described, "item_type", None)
         else:
             fields = getattr(described, "fields", ())
-            described = next((each.type for each in fields if each.encode_name == step), None)
+            described = next((candidate.type for candidate in fields if candidate.encode_name == step), None)
     return getattr(described, "value_type", described)
 
 

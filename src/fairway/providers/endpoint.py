@@ -17,12 +17,12 @@ from typing import Any, Final
 import aiohttp
 import msgspec
 
-from fairway.kube.credentials import Proof
-from fairway.kube.errors import ConfigError, CredentialError
-from fairway.kube.session import abandon, describe_failure
 from fairway.providers.document import Document, Steps
 from fairway.providers.endpoint_entry import NO_BYTES, NO_TIME, ServerEntry, check_headers, connection_of
 from fairway.providers.provider import ProviderError
+from kubewire.client.credentials import Proof
+from kubewire.client.errors import ConfigError, CredentialError
+from kubewire.client.session import abandon, describe_failure
 
 UNREACHABLE: Final = "SourceUnreachable"
 UNTRUSTED: Final = "SourceUntrusted"
@@ -40,16 +40,16 @@ CANNOT_REACH: Final = "cannot reach {server}: {why}"
 NOT_TRUSTED: Final = "the certificate of {server} is not trusted: {why}; check tls.caFile and tls.serverName"
 TOO_LATE: Final = "{server} did not respond within {seconds:g} s"
 NO_WHOLE_ANSWER: Final = "{server}: the connection closed before the response was complete: {why}"
-TOKEN_REJECTED: Final = "{server} rejected the credentials (401{said}); {what}. Retrying in the next round"
+TOKEN_REJECTED: Final = "{server} rejected the credentials (401{excerpt}); {what}. Retrying in the next round"
 REREAD: Final = "the {what} file has not changed"
 TOKEN_GIVEN: Final = "they come from the configuration"
 NO_AUTH: Final = "none were given: see auth"
-NOT_ALLOWED: Final = "{server} does not allow {what} (403{said})"
+NOT_ALLOWED: Final = "{server} does not allow {what} (403{excerpt})"
 REDIRECT: Final = (
     "{server} returned {status}, a redirect to {where}, which is not followed: "
     "it is a login page, or the address has moved"
 )
-SERVER_FAILED: Final = "{server} returned {status}{said}"
+SERVER_FAILED: Final = "{server} returned {status}{excerpt}"
 LOGIN_PAGE: Final = "{server} returned {kind} instead of JSON: is there a login page in front of it?"
 BROKEN_JSON: Final = "{server} returned invalid JSON: {why}"
 ANSWER_TOO_LARGE: Final = "{server} returned more than {limit} bytes; narrow the query, or raise maxBytes"
@@ -239,14 +239,14 @@ class Endpoint:
         what = TOKEN_GIVEN if auth.token or auth.username or auth.cert_file else NO_AUTH
         if auth.token_file or auth.password_file:
             what = REREAD.format(what="token" if auth.token_file else "password")
-        message = TOKEN_REJECTED.format(server=self.server, said=excerpt(raw), what=what)
+        message = TOKEN_REJECTED.format(server=self.server, excerpt=excerpt(raw), what=what)
         return ProviderError(message, reason=UNAUTHORIZED)
 
     def _status_error(self, status: int, path: str, raw: bytes) -> ProviderError:
         if status == 403:
-            message = NOT_ALLOWED.format(server=self.server, what=path, said=excerpt(raw))
+            message = NOT_ALLOWED.format(server=self.server, what=path, excerpt=excerpt(raw))
             return ProviderError(message, reason=FORBIDDEN)
-        message = SERVER_FAILED.format(server=self.server, status=status, said=excerpt(raw))
+        message = SERVER_FAILED.format(server=self.server, status=status, excerpt=excerpt(raw))
         return ProviderError(message, reason=UNAVAILABLE if status >= 500 or status == 429 else REFUSED)
 
 

@@ -7,13 +7,13 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct, field
 
-from fairway.kube.connection import Connection, proxy_of_environment
-from fairway.kube.credentials import Credentials, StoredCredentials, sendable
-from fairway.kube.errors import ConfigError, CredentialError
-from fairway.kube.tls import Pem
 from fairway.providers.declared import ProviderEntry
 from fairway.providers.document import Document, Seconds, Steps
 from fairway.providers.password import PasswordFile
+from kubewire.client.connection import Connection, proxy_of_environment
+from kubewire.client.credentials import Credentials, StoredCredentials, sendable
+from kubewire.client.errors import ConfigError, CredentialError
+from kubewire.client.tls import Pem
 
 TWO_IDENTITIES: Final = "token, tokenFile and username exclude each other: keep one"
 KEY_WITHOUT: Final = "certFile and keyFile belong together: give both"
@@ -91,8 +91,8 @@ def _check_url(entry: ServerEntry, document: Document, path: Steps) -> str:
         raise document.error(BAD_URL, *path, "url") from None
     if "@" in parts.netloc:
         raise document.error(USER_IN_URL, *path, "url")
-    strange = not sendable(entry.url) or " " in entry.url
-    if strange or parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment:
+    malformed = not sendable(entry.url) or " " in entry.url
+    if malformed or parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment:
         raise document.error(BAD_URL, *path, "url")
     return entry.url.rstrip("/")
 

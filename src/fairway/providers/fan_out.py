@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from fairway.kube import Client
-from fairway.kube.log_throttle import LogThrottle
 from fairway.observe.provider_meters import ProviderMeters
 from fairway.providers.placement_scores import AddOnPlacementScores
 from fairway.providers.publication import Publication
 from fairway.providers.sink import Sink, SinkError, StoredPublication
+from kubewire.client import Client
+from kubewire.client.log_throttle import LogThrottle
 
 log: Final = logging.getLogger(__name__)
 

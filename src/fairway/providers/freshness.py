@@ -65,35 +65,35 @@ class Health:
 
     @property
     def counts(self) -> Counter[State]:
-        return Counter(each.state for each in self.entries)
+        return Counter(entry.state for entry in self.entries)
 
     @property
     def published(self) -> int:
         """The number of clusters with a score."""
-        return sum(each.state is not State.MISSING and not each.stray for each in self.entries)
+        return sum(entry.state is not State.MISSING and not entry.stray for entry in self.entries)
 
     @property
     def oldest(self) -> datetime | None:
-        return min((each.written for each in self.entries if each.written is not None), default=None)
+        return min((entry.written for entry in self.entries if entry.written is not None), default=None)
 
     @property
     def scores(self) -> tuple[str, ...]:
-        return tuple(sorted({name for each in self.entries for name in each.scores}))
+        return tuple(sorted({name for entry in self.entries for name in entry.scores}))
 
     @property
     def writers(self) -> tuple[str, ...]:
-        return tuple(sorted({each.writer for each in self.entries if each.writer}))
+        return tuple(sorted({entry.writer for entry in self.entries if entry.writer}))
 
     @property
     def problem(self) -> str:
         """The most severe problem; empty if there is none. A missing score counts only where one is expected."""
         bad = [
-            each
-            for each in self.entries
-            if each.state.bad and (each.state is not State.MISSING or each.expected)
+            entry
+            for entry in self.entries
+            if entry.state.bad and (entry.state is not State.MISSING or entry.expected)
         ]
-        without = [each.cluster for each in self.entries if each.state is State.MISSING]
-        worst = bad or [each for each in self.entries if each.stray]
+        without = [entry.cluster for entry in self.entries if entry.state is State.MISSING]
+        worst = bad or [entry for entry in self.entries if entry.stray]
         if worst:
             first = f"{worst[0].cluster}: {worst[0].why}"
             return MORE.format(first=first, count=len(worst) - 1) if len(worst) > 1 else first

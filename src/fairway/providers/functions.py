@@ -166,8 +166,8 @@ def _accepts_arguments(function: Function, count: int) -> bool:
 def _to_scores(given: object, name: str) -> tuple[Score, ...]:
     if isinstance(given, Mapping):
         return tuple(
-            replace(each, name=key) if isinstance(each, Score) else Score(name=key, scale=each)
-            for key, each in given.items()
+            replace(value, name=key) if isinstance(value, Score) else Score(name=key, scale=value)
+            for key, value in given.items()
         )
     if isinstance(given, str | bytes) or not isinstance(given, Sequence):
         raise DefinitionError(NOT_SCORES.format(name=name, given=given))

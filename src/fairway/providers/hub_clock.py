@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Final
 
-from fairway.kube import Client, Clock, KubeError
-from fairway.kube.log_throttle import LogThrottle
+from kubewire.client import Client, Clock, KubeError
+from kubewire.client.log_throttle import LogThrottle
 
 log: Final = logging.getLogger(__name__)
 
@@ -56,6 +56,7 @@ class HubClock:
             return EVERY_SECONDS
         # The hub wrote the Date header between request and response, in whole seconds.
         ahead = there + _HALF_SECOND - (began + (ended - began) / 2)
+        # A slow response says little about the time: only a difference that its duration cannot explain counts.
         slack = _HALF_SECOND + (ended - began) / 2
         self.ahead = ahead if abs(ahead) > slack + NOTEWORTHY else timedelta(0)
         if self.ahead:
@@ -66,7 +67,7 @@ class HubClock:
 
 def _date(text: str) -> datetime | None:
     try:
-        found = parsedate_to_datetime(text)
+        parsed = parsedate_to_datetime(text)
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+    return parsed if parsed.tzinfo is not None else parsed.replace(tzinfo=UTC)

@@ -9,10 +9,10 @@ A silent watch may be healthy, or its server may hang. So the cluster is also pr
 import asyncio
 from typing import Any, Final
 
-from fairway.api.meta import reason_of
-from fairway.kube import Client, Informer, KubeError
 from fairway.providers.provider import ProviderError
 from fairway.providers.publication import CONDITION
+from kubewire.api.meta import reason_of
+from kubewire.client import Client, Informer, KubeError
 
 SYNC_SECONDS: Final = 20.0
 """Limit for the first list, which takes seconds on a large cluster."""
@@ -40,13 +40,13 @@ NO_NEWS: Final = "{kind}s of the cluster have not been watched for {seconds:.0f}
 
 
 async def wait_until_current(client: Client, *informers: Informer[Any]) -> None:
-    """Return when all informers are synced and current. Raises ProviderError on a timeout."""
+    """Wait until all informers are synced and current. Raises ProviderError on a timeout."""
     try:
         async with asyncio.timeout(SYNC_SECONDS):
             for informer in informers:
                 await informer.synced.wait()
     except TimeoutError:
-        late = next(each for each in informers if not each.synced.is_set())
+        late = next(informer for informer in informers if not informer.synced.is_set())
         why = await _probe_error(client, late)
         raise ProviderError(CANNOT_LIST.format(kind=late.resource.kind, why=why), reason=NOT_LISTED) from None
     for informer in informers:

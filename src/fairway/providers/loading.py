@@ -69,7 +69,11 @@ def load(target: str) -> Factory:
 
 def installed() -> Mapping[str, EntryPoint]:
     """Entry points of installed packages by name, without the built-in providers."""
-    return {each.name: each for each in entry_points(group=GROUP) if each.name not in CATALOGUE}
+    return {
+        entry_point.name: entry_point
+        for entry_point in entry_points(group=GROUP)
+        if entry_point.name not in CATALOGUE
+    }
 
 
 def _split(target: str) -> tuple[Path | None, str]:
@@ -87,7 +91,7 @@ def _from_file(path: Path) -> ModuleType:
         raise LoadingError(NO_FILE.format(path=path))
     if path.suffix != ".py":
         raise LoadingError(NOT_PYTHON.format(path=path))
-    name = _PREFIX + "".join(each if each.isalnum() else "_" for each in path.stem)
+    name = _PREFIX + "".join(character if character.isalnum() else "_" for character in path.stem)
     spec = importlib.util.spec_from_file_location(name, path.resolve())
     assert spec is not None
     assert spec.loader is not None
@@ -147,27 +151,29 @@ def _from_entry_point(name: str) -> Factory:
 def _resolve(module: ModuleType, name: str, *, place: str) -> Factory:
     if not name:
         return _single_provider(module, place)
-    found: Any = module
+    value: Any = module
     for part in name.split("."):
         try:
-            found = getattr(found, part)
+            value = getattr(value, part)
         except AttributeError:
             names = list(_providers(module))
-            near = get_close_matches(name, [each for each in vars(module) if not each.startswith("_")], n=1)
+            near = get_close_matches(
+                name, [defined for defined in vars(module) if not defined.startswith("_")], n=1
+            )
             hint = NEAR.format(near=near[0]) if near else ""
             hint = hint or (AMONG.format(names=", ".join(names)) if names else "")
             raise LoadingError(NO_ATTRIBUTE.format(place=place, name=name, hint=hint)) from None
-    return _factory(found, name, place)
+    return _factory(value, name, place)
 
 
 def _single_provider(module: ModuleType, place: str) -> Factory:
-    found = _providers(module)
-    if not found:
+    providers = _providers(module)
+    if not providers:
         raise LoadingError(_missing_methods(module, place) or NO_PROVIDER.format(place=place))
-    names = sorted(found)
+    names = sorted(providers)
     if len(names) > 1:
         raise LoadingError(SEVERAL.format(place=place, names=", ".join(names), example=f"{place}:{names[0]}"))
-    return _factory(found[names[0]], names[0], place)
+    return _factory(providers[names[0]], names[0], place)
 
 
 def _missing_methods(module: ModuleType, place: str) -> str:
@@ -181,41 +187,41 @@ def _missing_methods(module: ModuleType, place: str) -> str:
 
 def _providers(module: ModuleType) -> dict[str, Any]:
     """Providers that the module defines, by name. A provider with two names is listed once."""
-    found: dict[str, Any] = {}
+    providers: dict[str, Any] = {}
     for name, value in vars(module).items():
-        if name.startswith("_") or any(value is other for other in found.values()):
+        if name.startswith("_") or any(value is other for other in providers.values()):
             continue
         if isinstance(value, Provider) or (_is_class(value) and value.__module__ == module.__name__):
-            found[name] = value
+            providers[name] = value
     # The class of an instance in the module is not another provider.
-    made = {type(value) for value in found.values() if isinstance(value, Provider)}
-    return {name: value for name, value in found.items() if value not in made}
+    made = {type(value) for value in providers.values() if isinstance(value, Provider)}
+    return {name: value for name, value in providers.items() if value not in made}
 
 
 def _is_class(value: object) -> bool:
     return isinstance(value, type) and issubclass(value, Provider) and not inspect.isabstract(value)
 
 
-def _factory(found: Any, name: str, place: str) -> Factory:
-    if isinstance(found, Provider):
-        return _constant_factory(found)
-    if _is_class(found):
+def _factory(value: Any, name: str, place: str) -> Factory:
+    if isinstance(value, Provider):
+        return _constant_factory(value)
+    if _is_class(value):
         try:
-            return _constant_factory(found())
+            return _constant_factory(value())
         except Exception as error:
             raise LoadingError(
                 NEEDS_ARGUMENTS.format(place=place, name=name, error=describe(error))
             ) from error
-    if not callable(found) or isinstance(found, type):
-        kind = f"a {type(found).__name__}"
+    if not callable(value) or isinstance(value, type):
+        kind = f"a {type(value).__name__}"
         raise LoadingError(NOT_A_PROVIDER.format(place=place, name=name, kind=kind))
     try:
-        inspect.signature(found).bind({}, None)
+        inspect.signature(value).bind({}, None)
     except (TypeError, ValueError):
         raise LoadingError(BARE_FUNCTION.format(place=place, name=name)) from None
 
     def checked_factory(options: Mapping[str, Any], context: Context) -> Provider:
-        made: object = found(options, context)
+        made: object = value(options, context)
         if not isinstance(made, Provider):
             kind = f"a factory of {type(made).__name__}"
             raise LoadingError(NOT_A_PROVIDER.format(place=place, name=name, kind=kind))

@@ -15,10 +15,8 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from fairway.api.meta import FALSE, TRUE, find_condition, format_time
+from fairway.api.resources import MANAGED_CLUSTER_SCORES
 from fairway.api.score import ManagedClusterScore, ManagedClusterScoreCondition, managed_cluster_score_name
-from fairway.kube import MANAGED_CLUSTER_SCORES, AlreadyExists, Client, NotFound, Patch
-from fairway.kube.log_throttle import LogThrottle
 from fairway.providers.publication import Publication
 from fairway.providers.sink import (
     ForeignObject,
@@ -31,6 +29,9 @@ from fairway.providers.sink import (
     labels_of,
     selector_of,
 )
+from kubewire.api.meta import FALSE, TRUE, find_condition, format_time
+from kubewire.client import AlreadyExists, Client, NotFound, Patch
+from kubewire.client.log_throttle import LogThrottle
 
 log: Final = logging.getLogger(__name__)
 
@@ -88,8 +89,8 @@ class ManagedClusterScores:
         self._throttle = LogThrottle(log)
 
     async def find(self, cluster: str, /) -> StoredPublication | None:
-        found = await as_sink_errors(self._list_own(cluster), cluster=cluster)
-        return _stored_publication(found) if found else None
+        own = await as_sink_errors(self._list_own(cluster), cluster=cluster)
+        return _stored_publication(own) if own else None
 
     async def write(
         self, cluster: str, publication: Publication, /, *, stored: StoredPublication | None
@@ -105,10 +106,10 @@ class ManagedClusterScores:
         return await as_sink_errors(self._list(), cluster="")
 
     async def _list_own(self, cluster: str) -> list[ManagedClusterScore]:
-        found = await self._client.list(
+        listing = await self._client.list(
             MANAGED_CLUSTER_SCORES, namespace=cluster, labels=selector_of(self._provider)
         )
-        return list(found.items)
+        return list(listing.items)
 
     async def _write_all(self, cluster: str, publication: Publication) -> StoredPublication:
         names = {
@@ -119,7 +120,7 @@ class ManagedClusterScores:
         for score, name in names.items():
             await self._publish(cluster, name, publication, raw=publication.raw.get(score))
         if cluster not in self._existing:
-            self._existing[cluster] = {each.metadata.name for each in await self._list_own(cluster)}
+            self._existing[cluster] = {own.metadata.name for own in await self._list_own(cluster)}
         for name in self._existing[cluster] - set(names.values()):
             await self._delete_own(cluster, name)
         self._existing[cluster] = set(names.values())
@@ -157,18 +158,18 @@ class ManagedClusterScores:
                 MANAGED_CLUSTER_SCORES, body, namespace=cluster, field_manager=self._manager
             )
         except AlreadyExists:
-            found = await self._get(cluster, name)
-            if found is None:
+            score = await self._get(cluster, name)
+            if score is None:
                 raise
-            self._check_owner(found)
+            self._check_owner(score)
 
     async def _apply(self, cluster: str, name: str, status: Mapping[str, Any]) -> None:
-        found = await self._client.get(MANAGED_CLUSTER_SCORES, name, namespace=cluster)
-        if not self._is_ours(found):
-            self._check_owner(found)
-            labels = {"metadata": {"uid": found.metadata.uid, "labels": labels_of(self._provider)}}
+        score = await self._client.get(MANAGED_CLUSTER_SCORES, name, namespace=cluster)
+        if not self._is_ours(score):
+            self._check_owner(score)
+            labels = {"metadata": {"uid": score.metadata.uid, "labels": labels_of(self._provider)}}
             await self._patch(cluster, name, labels, kind=Patch.MERGE)
-        metadata = {"name": name, "namespace": cluster, "uid": found.metadata.uid}
+        metadata = {"name": name, "namespace": cluster, "uid": score.metadata.uid}
         body = {"metadata": metadata, "status": status}
         await self._patch(cluster, name, body, kind=Patch.APPLY, subresource="status", force=True)
 
@@ -199,42 +200,42 @@ class ManagedClusterScores:
         except NotFound:
             return None
 
-    def _is_ours(self, found: ManagedClusterScore) -> bool:
-        return is_owned_by(self._provider, found.metadata.labels)
+    def _is_ours(self, score: ManagedClusterScore) -> bool:
+        return is_owned_by(self._provider, score.metadata.labels)
 
-    def _check_owner(self, found: ManagedClusterScore) -> None:
+    def _check_owner(self, score: ManagedClusterScore) -> None:
         """Raises ForeignObject, unless the object is ours or ``--adopt`` was given."""
-        if self._is_ours(found) or self._adopt:
+        if self._is_ours(score) or self._adopt:
             return
-        meta = found.metadata
+        meta = score.metadata
         raise ForeignObject(
             FOREIGN.format(namespace=meta.namespace, name=meta.name, whose=describe_owner(meta.labels))
         )
 
     async def _remove_all(self, cluster: str) -> bool:
-        found = await self._list_own(cluster)
-        for each in found:
-            await self._delete_own(cluster, each.metadata.name)
+        scores = await self._list_own(cluster)
+        for score in scores:
+            await self._delete_own(cluster, score.metadata.name)
         self._existing.pop(cluster, None)
-        return bool(found)
+        return bool(scores)
 
     async def _delete_own(self, cluster: str, name: str) -> None:
-        found = await self._get(cluster, name)
-        if found is None or not self._is_ours(found):
+        score = await self._get(cluster, name)
+        if score is None or not self._is_ours(score):
             return
         try:
-            await self._client.delete(MANAGED_CLUSTER_SCORES, name, namespace=cluster, uid=found.metadata.uid)
+            await self._client.delete(MANAGED_CLUSTER_SCORES, name, namespace=cluster, uid=score.metadata.uid)
         except NotFound:
             return
 
     async def _list(self) -> tuple[str, ...]:
-        found = await self._client.list(MANAGED_CLUSTER_SCORES, labels=selector_of(self._provider))
-        return tuple(sorted({each.metadata.namespace for each in found.items}))
+        listing = await self._client.list(MANAGED_CLUSTER_SCORES, labels=selector_of(self._provider))
+        return tuple(sorted({score.metadata.namespace for score in listing.items}))
 
 
 def calculators(names: Iterable[str]) -> dict[str, str]:
     """Map score names to calculators. Raises CalculatorError."""
-    found: dict[str, str] = {}
+    calculators: dict[str, str] = {}
     scores: dict[str, str] = {}
     for name in names:
         calculator = name.lower()
@@ -243,8 +244,8 @@ def calculators(names: Iterable[str]) -> dict[str, str]:
         other = scores.setdefault(calculator, name)
         if other != name:
             raise CalculatorError(SAME_CALCULATOR.format(one=other, other=name, calculator=calculator))
-        found[name] = calculator
-    return found
+        calculators[name] = calculator
+    return calculators
 
 
 def object_name(*, cluster: str, score: str, calculator: str) -> str:
@@ -272,10 +273,10 @@ def status_of(
     """Status to apply. Without ``value``, the value and update time of ``known`` stay."""
     ok, reason, message = publication.ok, publication.reason, publication.message
     updated = publication.read_at or publication.changed_at
-    said = None if known is None else _condition(known)
+    reported = None if known is None else _condition(known)
     if value is None and known is not None:
         value = known.value
-        updated = (None if said is None else said.lastUpdateTime) or updated
+        updated = (None if reported is None else reported.lastUpdateTime) or updated
         if raw is not None:
             ok, reason, message = False, OUT_OF_RANGE, NOT_WHOLE.format(value=raw)
     if ok:
@@ -296,14 +297,14 @@ def status_of(
     }
 
 
-def _condition(found: ManagedClusterScore) -> ManagedClusterScoreCondition | None:
-    condition = find_condition(found.status.conditions, CONDITION)
+def _condition(score: ManagedClusterScore) -> ManagedClusterScoreCondition | None:
+    condition = find_condition(score.status.conditions, CONDITION)
     return condition if isinstance(condition, ManagedClusterScoreCondition) else None
 
 
-def _stored_publication(found: Iterable[ManagedClusterScore]) -> StoredPublication:
+def _stored_publication(scores: Iterable[ManagedClusterScore]) -> StoredPublication:
     """Without scores, which cannot be computed from raw values; so the first round writes them again."""
-    conditions = [each for one in found if (each := _condition(one)) is not None]
+    conditions = [condition for score in scores if (condition := _condition(score)) is not None]
     first = conditions[0] if conditions else None
     publication = Publication(
         scores=(),

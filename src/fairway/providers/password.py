@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from fairway.kube.credentials import Credentials, Proof, basic
-from fairway.kube.errors import CredentialError
-from fairway.kube.tls import File
+from kubewire.client.credentials import Credentials, Proof, basic
+from kubewire.client.errors import CredentialError
+from kubewire.client.tls import File
 
 NO_PASSWORD_FILE: Final = "password file {path} cannot be read ({why})"
 EMPTY_PASSWORD_FILE: Final = "password file {path} is empty"

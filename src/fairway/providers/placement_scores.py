@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from fairway.api.meta import FALSE, TRUE, find_condition, format_time
+from fairway.api.resources import ADD_ON_PLACEMENT_SCORES
 from fairway.api.score import AddOnPlacementScore
-from fairway.kube import ADD_ON_PLACEMENT_SCORES, AlreadyExists, Client, Conflict, NotFound, Patch
 from fairway.providers.publication import CONDITION, Publication
 from fairway.providers.sink import (
     SILENT,
@@ -24,6 +23,8 @@ from fairway.providers.sink import (
     labels_of,
     selector_of,
 )
+from kubewire.api.meta import FALSE, TRUE, find_condition, format_time
+from kubewire.client import AlreadyExists, Client, Conflict, NotFound, Patch
 
 ATTEMPTS: Final = 4
 """Attempts of one write, if other clients change or delete the object meanwhile."""
@@ -52,8 +53,8 @@ class AddOnPlacementScores:
         return f"metadata.name={self.resource}"
 
     async def find(self, cluster: str, /) -> StoredPublication | None:
-        found = await as_sink_errors(self._get(cluster), cluster=cluster)
-        return None if found is None else await as_sink_errors(self._own_or_adopt(found), cluster=cluster)
+        score = await as_sink_errors(self._get(cluster), cluster=cluster)
+        return None if score is None else await as_sink_errors(self._own_or_adopt(score), cluster=cluster)
 
     async def write(
         self, cluster: str, publication: Publication, /, *, stored: StoredPublication | None
@@ -66,12 +67,12 @@ class AddOnPlacementScores:
     async def clusters(self) -> tuple[str, ...]:
         return await as_sink_errors(self._list(), cluster="")
 
-    def own_publication(self, found: AddOnPlacementScore) -> StoredPublication | None:
-        """Return the content of ``found`` if this provider owns it; None otherwise."""
-        return stored_publication(found) if self._is_ours(found) else None
+    def own_publication(self, score: AddOnPlacementScore) -> StoredPublication | None:
+        """Return the content of ``score`` if this provider owns it; None otherwise."""
+        return stored_publication(score) if self._is_ours(score) else None
 
-    def _is_ours(self, found: AddOnPlacementScore) -> bool:
-        return is_owned_by(self._provider, found.metadata.labels)
+    def _is_ours(self, score: AddOnPlacementScore) -> bool:
+        return is_owned_by(self._provider, score.metadata.labels)
 
     async def _get(self, cluster: str) -> AddOnPlacementScore | None:
         try:
@@ -79,11 +80,11 @@ class AddOnPlacementScores:
         except NotFound:
             return None
 
-    async def _own_or_adopt(self, found: AddOnPlacementScore) -> StoredPublication:
+    async def _own_or_adopt(self, score: AddOnPlacementScore) -> StoredPublication:
         """Return the content of an own object; adopt a foreign one, or raise ForeignObject."""
-        if self._is_ours(found):
-            return stored_publication(found)
-        meta = found.metadata
+        if self._is_ours(score):
+            return stored_publication(score)
+        meta = score.metadata
         if not self._adopt:
             message = FOREIGN.format(
                 namespace=meta.namespace, name=meta.name, whose=describe_owner(meta.labels)
@@ -92,16 +93,17 @@ class AddOnPlacementScores:
         # Clear the status first: fields applied by other managers would remain beside ours.
         version = {"uid": meta.uid, "resourceVersion": meta.resourceVersion}
         cleared = {"metadata": version, "status": {"scores": None, "conditions": None, "validUntil": None}}
-        found = await self._patch(meta.namespace, cleared, kind=Patch.MERGE, subresource="status")
+        score = await self._patch(meta.namespace, cleared, kind=Patch.MERGE, subresource="status")
         labels = {"uid": meta.uid, "labels": labels_of(self._provider)}
-        found = await self._patch(meta.namespace, {"metadata": labels}, kind=Patch.MERGE)
-        return stored_publication(found)
+        score = await self._patch(meta.namespace, {"metadata": labels}, kind=Patch.MERGE)
+        return stored_publication(score)
 
     async def _write(
         self, cluster: str, publication: Publication, stored: StoredPublication | None
     ) -> StoredPublication:
         for _ in range(ATTEMPTS):
             if stored is None:
+                # In two requests, because a create ignores the status of a kind with a status subresource.
                 stored = await self._create(cluster)
             try:
                 return await self._apply(cluster, publication, version=stored.version)
@@ -109,8 +111,8 @@ class AddOnPlacementScores:
                 stored = None  #  deleted; a missing namespace is reported when the object is created again
             except Conflict:
                 # Another client changed or replaced the object; the labels show which.
-                found = await self._get(cluster)
-                stored = None if found is None else await self._own_or_adopt(found)
+                score = await self._get(cluster)
+                stored = None if score is None else await self._own_or_adopt(score)
                 if stored is not None and stored.publication.silenced and publication.read_at is None:
                     # The publication is not newer than the score that was marked silent.
                     message = SILENCED.format(namespace=cluster, name=self.resource)
@@ -125,10 +127,10 @@ class AddOnPlacementScores:
             )
             return stored_publication(made)
         except AlreadyExists:
-            found = await self._get(cluster)
-            if found is None:
+            score = await self._get(cluster)
+            if score is None:
                 raise
-            return await self._own_or_adopt(found)
+            return await self._own_or_adopt(score)
 
     async def _apply(self, cluster: str, publication: Publication, *, version: int) -> StoredPublication:
         metadata: dict[str, Any] = {"name": self.resource, "namespace": cluster}
@@ -165,22 +167,23 @@ class AddOnPlacementScores:
         )
 
     async def _remove(self, cluster: str) -> bool:
-        found = await self._get(cluster)
-        if found is None or not self._is_ours(found):
+        score = await self._get(cluster)
+        if score is None or not self._is_ours(score):
             return False
         try:
+            # With the uid: an object that another provider created since is not ours to delete.
             await self._client.delete(
-                ADD_ON_PLACEMENT_SCORES, self.resource, namespace=cluster, uid=found.metadata.uid
+                ADD_ON_PLACEMENT_SCORES, self.resource, namespace=cluster, uid=score.metadata.uid
             )
         except NotFound:
             return False
         return True
 
     async def _list(self) -> tuple[str, ...]:
-        found = await self._client.list(
+        listing = await self._client.list(
             ADD_ON_PLACEMENT_SCORES, labels=selector_of(self._provider), fields=self.selector
         )
-        return tuple(sorted(each.metadata.namespace for each in found.items))
+        return tuple(sorted(score.metadata.namespace for score in listing.items))
 
 
 def status_of(publication: Publication) -> dict[str, Any]:
@@ -200,18 +203,20 @@ def status_of(publication: Publication) -> dict[str, Any]:
     }
 
 
-def stored_publication(found: AddOnPlacementScore) -> StoredPublication:
-    status, meta = found.status, found.metadata
+def stored_publication(score: AddOnPlacementScore) -> StoredPublication:
+    status, meta = score.status, score.metadata
     condition = find_condition(status.conditions, CONDITION)
     publication = Publication(
-        scores=tuple(sorted((each.name, each.value) for each in status.scores)),
+        scores=tuple(sorted((value.name, value.value) for value in status.scores)),
         # Dates in year 1 would underflow in later arithmetic.
         valid_until=None if status.validUntil is None else max(status.validUntil, _LONG_AGO),
         ok=condition is not None and condition.status == TRUE,
         reason="" if condition is None else condition.reason,
         message="" if condition is None else condition.message,
         changed_at=(None if condition is None else condition.lastTransitionTime) or _LONG_AGO,
-        silenced=any(each.type == SILENT and each.status == TRUE for each in status.conditions),
+        silenced=any(
+            condition.type == SILENT and condition.status == TRUE for condition in status.conditions
+        ),
     )
     return StoredPublication(publication=publication, version=version_of(meta.resourceVersion), uid=meta.uid)
 

@@ -13,11 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from fairway.api.cluster import ManagedCluster
-from fairway.api.meta import format_time
 from fairway.api.score import AddOnPlacementScore
-from fairway.kube import Batch, Clock, Deleted
-from fairway.kube.change import Added
-from fairway.kube.log_throttle import LogThrottle
 from fairway.observe.provider_meters import ProviderMeters
 from fairway.providers.assessor import Findings
 from fairway.providers.clock_steps import ClockSteps
@@ -30,6 +26,9 @@ from fairway.providers.publisher import Publisher, Round
 from fairway.providers.reading_check import BAD_RESULT
 from fairway.providers.sandbox import sandbox_for
 from fairway.providers.sink import ForeignObject, NamespaceMissing, Sink, SinkError, StoredPublication
+from kubewire.api.meta import format_time
+from kubewire.client import Batch, Clock, Deleted
+from kubewire.client.log_throttle import LogThrottle
 
 log: Final = logging.getLogger(__name__)
 
@@ -121,6 +120,7 @@ class ProviderLoop:
 
     def wake(self) -> None:
         """Request a reading. Thread-safe."""
+        # Providers call it from their own threads; an asyncio.Event is not thread-safe.
         if self._loop is not None:
             with suppress(RuntimeError):  #  the loop is closed
                 self._loop.call_soon_threadsafe(self._woken.set)
@@ -144,37 +144,44 @@ class ProviderLoop:
         loop = asyncio.get_running_loop()
         delay = self.interval * random.uniform(1 - JITTER, 1 + JITTER)
         if failures:
+            # Never longer than the interval: a provider that recovers should publish in its usual rhythm. The exponent
+            # is limited, because a float overflows after 1,024 failures.
             delay = min(delay, RETRY_SECONDS * 2.0 ** min(failures - 1, 30))
         try:
             async with asyncio.timeout_at(max(began + delay, loop.time())):
                 await self._woken.wait()
         except TimeoutError:
             return
+        # A provider may wake its loop with every event that it sees: a burst of pods must cause one reading, not
+        # hundreds.
         await asyncio.sleep(max(0.0, began + DEBOUNCE_SECONDS - loop.time()))
 
     async def round(self) -> bool:
         """Read once. Return whether the reading succeeded for all clusters."""
         self._loop = loop = asyncio.get_running_loop()
+        # Before the reading: a wake during it may concern data that was read already.
         self._woken.clear()
         at, began = self._now(), loop.time()
         targets = self._targets()
         try:
+            # After a timeout that could not be cancelled, or an error in the provider's own background task, its
+            # context is entered again.
             if self._sandbox.closed:
                 await self._sandbox.open(self.wake, deadline=self.deadline)
             findings = await self._sandbox.call(lambda: self._read(targets, at), deadline=self.deadline)
         except ProviderError as error:
-            found = self._record_failure(error, targets)
+            round_ = self._record_failure(error, targets)
         except Exception as error:  #  third-party code
             log.debug(FAILED, self.name, "", describe(error), exc_info=error)
-            found = self._record_failure(ProviderError(describe(error)), targets)
+            round_ = self._record_failure(ProviderError(describe(error)), targets)
         else:
-            found = self._record_success(findings)
+            round_ = self._record_success(findings)
         self.read_once = True
         self._meters.reading(self.name, seconds=loop.time() - began)
         now = self._now()
-        for cluster, check in found.next_checks.items():
+        for cluster, check in round_.next_checks.items():
             self._plan(cluster, check, now)
-        return not found.problems
+        return not round_.problems
 
     def _targets(self) -> Mapping[str, ManagedCluster]:
         return {} if self._cluster is not None else dict(self._clusters())
@@ -193,21 +200,26 @@ class ProviderLoop:
         now, back = self._reading_steps.observe()
         if back:
             self.publisher.assessor.shift_back(back)
+        # The time before the reading, because a slow one describes the past; but not after ``now`` if the clock was set
+        # back.
         return self.publisher.assessor.assess(readings, at=min(at, now), now=now, asked=asked)
 
     def _record_failure(self, error: ProviderError, targets: Mapping[str, ManagedCluster]) -> Round:
         known = self._clusters()
         clusters = (
-            [self._cluster] if self._cluster is not None else [each for each in targets if each in known]
+            [self._cluster]
+            if self._cluster is not None
+            else [cluster for cluster in targets if cluster in known]
         )
         reason, words = tidy_reason(error.reason), tidy(error) or type(error).__name__
         self._meters.reading_failed(self.name, reason=reason)
         self._unread = words
+        # Once per reason: a source that is down for a night would otherwise log in every round of every provider.
         if reason != self._failing:
             log.warning(FAILED, self.name, f" {self._cluster}" if self._cluster else "", words)
         self._failing = reason
-        found = self.publisher.record_failure(error, clusters=clusters, now=self._now())
-        return found if clusters else Round(problems=found.problems)
+        round_ = self.publisher.record_failure(error, clusters=clusters, now=self._now())
+        return round_ if clusters else Round(problems=round_.problems)
 
     def _record_success(self, findings: Findings) -> Round:
         now = self._now()
@@ -219,26 +231,27 @@ class ProviderLoop:
             self._throttle.log(logging.WARNING, topic, UNKNOWN_CLUSTERS, self.name, min(findings.unrequested))
         if self._cluster is None:
             self._drop_removed_clusters(findings)
-        found = self.publisher.take(findings, now=now)
-        for problem in found.problems:
+        round_ = self.publisher.take(findings, now=now)
+        for problem in round_.problems:
             self._meters.reading_failed(self.name, reason=problem.reason)
             self._unread = problem.message
             text = FAILED if problem.whole else PARTLY
             topics = (text, self.name, problem.reason)
             name = f" {problem.cluster}" if problem.whole else problem.cluster
             self._throttle.log(logging.WARNING, topics, text, self.name, name, problem.message)
-        bad = {problem.cluster for problem in found.problems if problem.whole}
-        for cluster, check in found.next_checks.items():
+        bad = {problem.cluster for problem in round_.problems if problem.whole}
+        for cluster, check in round_.next_checks.items():
             pending = self.publisher.clusters[cluster].pending
+            # Only readings whose write was really saved count as avoided: pending ones are written later.
             if cluster not in bad and not pending and (check is None or check > now):
                 self._meters.avoided(self.name)
-        return found
+        return round_
 
     def _drop_removed_clusters(self, findings: Findings) -> None:
         """Drop clusters that were deleted during the reading."""
         known = self._clusters()
-        gone = [each for each in (*findings.assessments, *findings.failures) if each not in known]
-        for cluster in gone:
+        removed = [cluster for cluster in (*findings.assessments, *findings.failures) if cluster not in known]
+        for cluster in removed:
             findings.assessments.pop(cluster, None)
             findings.failures.pop(cluster, None)
 
@@ -248,6 +261,7 @@ class ProviderLoop:
 
     async def publish(self, cluster: str, *, ensure: Callable[[], None]) -> None:
         """Write the scores of a cluster if they are due. ``ensure`` raises if the process may not write any more."""
+        # The queue may still have an entry of a cluster that was deleted.
         publishing = self.publisher.clusters.get(cluster)
         if publishing is None:
             return
@@ -260,10 +274,14 @@ class ProviderLoop:
             if publication is None:
                 self._plan(cluster, publishing.next_check(now), now)
                 return
+            # As late as possible: the lookup may have taken longer than the lease lasts, and another replica may write
+            # by now.
             ensure()
             stored = await self.sink.write(cluster, publication, stored=self._stored.get(cluster))
         except SinkError as error:
             self._record_write_failure(cluster, publishing, error)
+        # A cancelled write may have reached the hub or not. The state must not stay "in progress", or this cluster
+        # would never be written again.
         except BaseException as error:
             publishing.record_failure(now=self._now())
             if not isinstance(error, Exception):
@@ -281,6 +299,7 @@ class ProviderLoop:
 
     async def _look_up(self, cluster: str, publishing: PublicationState) -> None:
         """Get the stored publication once, unless the loop observes the hub."""
+        # A fleet provider watches the scores of all clusters instead: one request, not one per cluster at every start.
         if self.observes_hub or cluster in self._looked_up:
             return
         stored = await self.sink.find(cluster)
@@ -323,17 +342,22 @@ class ProviderLoop:
             if isinstance(error, NamespaceMissing) and publishing.published is not None:
                 self._throttle.log(logging.INFO, (LEFT, self.name), LEFT, self.name, cluster, error)
                 self._detached.add(cluster)
+                # A missing namespace means that the cluster is detached. Its object went with it, so what was published
+                # counts no more.
                 publishing.observe(None, version=0, now=now, history_reset=True)
             elif cluster not in self._unwritable:
                 topic = (NOT_WRITTEN, self.name, error.reason)
                 self._throttle.log(logging.WARNING, topic, NOT_WRITTEN, self.name, cluster, error)
             self._unwritable.add(cluster)
+            # Hundreds of clusters without a namespace, as on a hub that imports a fleet, share one small rate of
+            # attempts.
             after = max(after or 0.0, ELSEWHERE_SECONDS, len(self._unwritable) / ELSEWHERE_RATE)
         elif error.race and publishing.failures < RACES:
             log.debug(NOT_WRITTEN, self.name, cluster, error)
         else:
             topic = (NOT_WRITTEN, self.name, error.reason)
             self._throttle.log(logging.WARNING, topic, NOT_WRITTEN, self.name, cluster, error)
+        # All clusters fail together when the hub does; without jitter their retries would arrive together, too.
         jitter = random.uniform(0.5, 1.5)
         self._plan(cluster, publishing.record_failure(now=now, after=after, jitter=jitter), now)
 
@@ -344,12 +368,15 @@ class ProviderLoop:
         for change in batch.changes:
             if isinstance(change, Deleted):
                 cluster, stored = change.object.metadata.namespace, None
+                # The deleted object has the version of its last change. The batch's is that of the deletion, which is
+                # newer than any write before it.
                 version = version_of(batch.resource_version)
             else:
-                found = change.object if isinstance(change, Added) else change.new
-                cluster, stored = found.metadata.namespace, self.sink.own_publication(found)
-                version = version_of(found.metadata.resourceVersion)
+                score = change.object
+                cluster, stored = score.metadata.namespace, self.sink.own_publication(score)
+                version = version_of(score.metadata.resourceVersion)
             if not (
+                # The two watches are not synchronised: an object may arrive before its cluster, or stay after it.
                 cluster == self._cluster or cluster in self._clusters() or cluster in self.publisher.clusters
             ):
                 continue
@@ -388,19 +415,23 @@ class ProviderLoop:
         why = f": {self.problem}" if self.problem else ""
         if self._cluster is None:
             known = self._clusters()
-            states = [each for cluster, each in self.publisher.clusters.items() if cluster in known]
+            states = [state for cluster, state in self.publisher.clusters.items() if cluster in known]
+            # A hub without clusters is a ready state; otherwise the Deployment of a new hub would never become
+            # available.
             if self.read_once and not known:
                 return ""
         else:
             states = list(self.publisher.clusters.values())
             if self._cluster in self._detached:
                 return ""
-        if any(each.valid(now) for each in states):
+        if any(state.valid(now) for state in states):
             return ""
         ends = [
-            found.valid_until
-            for each in states
-            if (found := each.published) is not None and found.scores and found.valid_until is not None
+            publication.valid_until
+            for state in states
+            if (publication := state.published) is not None
+            and publication.scores
+            and publication.valid_until is not None
         ]
         if not ends:
             return NOTHING_YET.format(name=self.name, why=why)

@@ -21,9 +21,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from fairway.kube.clock import Backoff
 from fairway.providers.assessment import Assessment
 from fairway.providers.provider import HIGHEST, LOWEST, Score
+from kubewire.client.clock import Backoff
 
 CONDITION: Final = "AddOnPlacementScoreUpdated"
 """Condition type, and its reason while its status is True."""
@@ -92,6 +92,8 @@ def is_significant(score: Score, before: int, now: int) -> bool:
     """Whether a change of a score justifies a write."""
     if abs(now - before) >= max(1, score.deadband):
         return True
+    # A deadband of 2 hides the step from 1 to 0, and of a score over a threshold that a Placement filters by: there
+    # even a small change moves placements.
     return any(_side(before, line) != _side(now, line) for line in (*_LINES, *score.thresholds))
 
 
@@ -157,10 +159,11 @@ class PublicationState:
 
     def valid(self, now: datetime) -> bool:
         """Whether the hub has scores that are not expired."""
-        found = self._published
-        if found is None or found.valid_until is None:
+        # The state of the hub, not the last reading: readiness means that consumers see valid scores.
+        publication = self._published
+        if publication is None or publication.valid_until is None:
             return False
-        return bool(found.scores) and found.valid_until > now
+        return bool(publication.scores) and publication.valid_until > now
 
     def record_reading(self, assessment: Assessment, *, now: datetime) -> datetime | None:
         self.reading, self._error = assessment, None
@@ -171,7 +174,7 @@ class PublicationState:
         return self.next_check(now)
 
     def observe(
-        self, found: Publication | None, *, version: int, now: datetime, history_reset: bool = False
+        self, publication: Publication | None, *, version: int, now: datetime, history_reset: bool = False
     ) -> datetime | None:
         """Record the hub's state at resource version ``version``; 0 if that is not a number.
 
@@ -179,9 +182,11 @@ class PublicationState:
         """
         if history_reset:
             self._version = self._since = 0
+        # Responses and watch events arrive in any order. An older version must not replace a newer one, or the next
+        # write would repeat or revert what was just written.
         if version == 0 or version > self._version:
             self._existed = self._existed or self._published is not None
-            self._published, self._version = found, max(version, self._version)
+            self._published, self._version = publication, max(version, self._version)
         return self.next_check(now)
 
     def shift_back(self, by: timedelta) -> None:
@@ -195,6 +200,7 @@ class PublicationState:
 
     def take_due(self, *, now: datetime) -> Publication | None:
         """Return the publication to write now, and mark the write as in progress; None if none is due."""
+        # One write at a time: a second one would be based on the same stored version, and lose or repeat the first.
         if self._writing is not None or (self._retry_at is not None and now < self._retry_at):
             return None
         wanted = self._wanted(now)
@@ -208,6 +214,7 @@ class PublicationState:
         if version < self._since:
             # A write gets a newer version than all before it, unless the hub's history was reset.
             self._version = 0
+        # A watch event may have reported a still newer state, of another client, while this write was in progress.
         if version == 0 or version >= self._version:
             self._published, self._version = self._writing, max(version, self._version)
         self._writing, self._written_at = None, now
@@ -238,6 +245,7 @@ class PublicationState:
         wanted = self._wanted(now)
         if wanted is None:
             return None
+        # A pause after a failure ends at its own time: a new reading does not shorten it, however often readings come.
         if self._is_due(wanted, now):
             return now if self._retry_at is None else max(now, self._retry_at)
         published = self._published
@@ -256,15 +264,21 @@ class PublicationState:
         read_at: datetime | None = None
         true_until = _LONG_AGO if reading is None else _seconds(min(reading.at, now) + self._horizon)
         fresh = true_until > now
+        # Without a fresh reading there is nothing true to write: the hub's scores were silenced because they expired,
+        # or another client deleted them, and stale values would undo that.
         if not fresh and (self._existed if published is None else published.silenced):
             return None
+        # An error keeps the last reading's values until they expire, because consumers treat a missing score as the
+        # worst one.
         if reading is not None and (fresh or error is None):
             scores, raw, read_at = reading.scores, reading.raw, reading.at
             valid_until = true_until
         else:
             scores = () if published is None else published.scores
+            # Expired from the start, so that the reason of the failure is visible and the values are not trusted.
             valid_until = _seconds(now)
             if published is not None and published.valid_until is not None:
+                # A failure never extends the validity of values that were read before it.
                 valid_until = min(published.valid_until, _seconds(now + self._horizon))
         if error is not None:
             ok, (reason, message) = False, error
@@ -272,6 +286,7 @@ class PublicationState:
             assert reading is not None
             ok, reason, message = reading.ok, reading.reason, reading.message
         changed_at = _seconds(now)
+        # As in Kubernetes conditions, the time changes with the status, not with the reason.
         if published is not None and published.reason and published.ok == ok:
             changed_at = published.changed_at
         return Publication(
@@ -291,9 +306,12 @@ class PublicationState:
             return True
         if self._has_moved(published.scores, wanted.scores):
             return True
+        # Another client, or this one with a wrong clock, promised more validity than a reading has.
         if published.valid_until is None or published.valid_until > now + self._horizon + TOLERANCE:
             return True
         if _later(wanted, published):
+            # An unchanged score is renewed once half of its validity is over, not at every reading, which would be most
+            # of the writes of a quiet fleet. If the next reading would come after that, this one renews.
             half_over = published.valid_until - self._horizon / 2
             read_at = published.valid_until - self._horizon
             return now >= half_over or (

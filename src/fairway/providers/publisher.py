@@ -32,12 +32,12 @@ class Publisher:
         return self._clusters
 
     def state_of(self, cluster: str) -> PublicationState:
-        found = self._clusters.get(cluster)
-        if found is None:
-            found = self._clusters[cluster] = PublicationState(
+        state = self._clusters.get(cluster)
+        if state is None:
+            state = self._clusters[cluster] = PublicationState(
                 self._scores, horizon=self._horizon, interval=self._interval
             )
-        return found
+        return state
 
     def forget(self, cluster: str) -> None:
         self._clusters.pop(cluster, None)
@@ -51,12 +51,14 @@ class Publisher:
         for cluster, problem in findings.failures.items():
             result.problems.append(problem)
             result.next_checks[cluster] = self._record_failure(problem, now)
-        for cluster, found in findings.assessments.items():
-            if not found.ok:
+        for cluster, assessment in findings.assessments.items():
+            if not assessment.ok:
                 result.problems.append(
-                    Problem(cluster=cluster, reason=found.reason, message=found.message, whole=False)
+                    Problem(
+                        cluster=cluster, reason=assessment.reason, message=assessment.message, whole=False
+                    )
                 )
-            result.next_checks[cluster] = self.state_of(cluster).record_reading(found, now=now)
+            result.next_checks[cluster] = self.state_of(cluster).record_reading(assessment, now=now)
         return result
 
     def record_failure(self, error: ProviderError, *, clusters: Sequence[str], now: datetime) -> Round:
@@ -83,6 +85,6 @@ class Publisher:
 
     def _ends(self) -> Iterator[datetime]:
         for publishing in self._clusters.values():
-            found = publishing.published
-            if found is not None and found.scores and found.valid_until is not None:
-                yield found.valid_until
+            publication = publishing.published
+            if publication is not None and publication.scores and publication.valid_until is not None:
+                yield publication.valid_until

@@ -3,8 +3,8 @@
 from typing import Final
 
 from fairway.api import GROUP
-from fairway.kube.lease import LEASES
-from fairway.kube.rbac import Rule
+from kubewire.client.lease import LEASES
+from kubewire.client.rbac import Rule
 
 _SCORES: Final = Rule(
     groups=(GROUP,), resources=("addonplacementscores",), verbs=("create", "get", "list", "watch")

@@ -66,17 +66,17 @@ def reading_of(result: object) -> Reading:
 
 
 def _from_pairs(pairs: Sequence[object], *, kind: str) -> dict[str, float]:
-    found: dict[str, float] = {}
+    readings: dict[str, float] = {}
     if len(pairs) > MOST_SCORES:
         raise ProviderError(TOO_MANY.format(count=len(pairs), most=MOST_SCORES), reason=TOO_MANY_SCORES)
     for pair in pairs:
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise ProviderError(NOT_VALUES.format(kind=kind), reason=BAD_RESULT)
         name, value = pair
-        if name in found:
+        if name in readings:
             raise ProviderError(DUPLICATE.format(name=name), reason=DUPLICATE_SCORE)
-        found[name] = value
-    return found
+        readings[name] = value
+    return readings
 
 
 def check_reading(reading: object, scores: Sequence[Score]) -> CheckedReading:

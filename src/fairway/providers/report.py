@@ -7,14 +7,14 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
-from fairway.api.age import format_age
-from fairway.api.annotation import Time
 from fairway.api.cluster import ManagedCluster
-from fairway.api.meta import FALSE, TRUE, Condition, ObjectMeta, find_condition, format_time
 from fairway.api.score import AddOnPlacementScore, ManagedClusterScore, ManagedClusterScoreStatus
-from fairway.clusters.scores import SILENT, calculator_of, is_silent
+from fairway.hosts.clusters.scores import SILENT, calculator_of, is_silent
 from fairway.providers.freshness import SEVERITY, Entry, Health, State
 from fairway.providers.sink import PROVIDER
+from kubewire.api.age import format_age
+from kubewire.api.annotation import Time
+from kubewire.api.meta import FALSE, TRUE, Condition, ObjectMeta, find_condition, format_time
 
 UPDATED: Final = ("AddOnPlacementScoreUpdated", "ManagedClusterScoreUpdated")
 AVAILABLE: Final = "ManagedClusterConditionAvailable"
@@ -123,13 +123,13 @@ class Registry:
 
     def groups(self) -> list[Group]:
         """Return the groups that a provider publishes, and those that an installed add-on should."""
-        return sorted({*self._scores, *self._expected()}, key=lambda each: (each[1], each[0]))
+        return sorted({*self._scores, *self._expected()}, key=lambda group: (group[1], group[0]))
 
     def _expected(self) -> dict[Group, str]:
         """Return the providers of installed add-ons, by the group they should publish."""
         installed = {name for there in self._addons.values() for name in there}
-        found = (EXPECTED[name] for name in EXPECTED if name in installed)
-        return {(AddOnPlacementScore().kind, resource): provider for provider, resource in found}
+        expected = (EXPECTED[name] for name in EXPECTED if name in installed)
+        return {(AddOnPlacementScore().kind, resource): provider for provider, resource in expected}
 
     def names(self) -> set[str]:
         """Return the names of all providers and of what they publish."""
@@ -140,11 +140,11 @@ class Registry:
         table = self._scores.get(group, {})
         if not table:
             return self._expected().get(group, group[1])
-        labels = Counter(each.metadata.labels.get(PROVIDER, "") for each in table.values())
+        labels = Counter(score.metadata.labels.get(PROVIDER, "") for score in table.values())
         del labels[""]
         if labels:
             return labels.most_common(1)[0][0]
-        writers = Counter(_last_write_of(each)[1] for each in table.values())
+        writers = Counter(_last_write_of(score)[1] for score in table.values())
         del writers[""]
         return writers.most_common(1)[0][0] if writers and group[0] != "ManagedClusterScore" else group[1]
 
@@ -159,7 +159,7 @@ class Registry:
             resource=group[1],
             kind=group[0],
             fleet=len(self.clusters),
-            entries=tuple(sorted(entries, key=lambda each: (SEVERITY[each.state], each.cluster))),
+            entries=tuple(sorted(entries, key=lambda entry: (SEVERITY[entry.state], entry.cluster))),
         )
 
     def _entry(
@@ -185,7 +185,7 @@ class Registry:
             valid_until=score.status.validUntil if isinstance(score, Published) else None,
             written=written,
             writer=writer,
-            scores=tuple(each.name for each in score.status.scores)
+            scores=tuple(value.name for value in score.status.scores)
             if isinstance(score, Published)
             else (group[1],),
             stray=stray,
@@ -203,7 +203,12 @@ class Registry:
 
     def _state(self, score: Score, written: datetime | None, *, now: datetime) -> tuple[State, str]:
         failing = next(
-            (each for each in score.status.conditions if each.type in UPDATED and each.status == FALSE), None
+            (
+                condition
+                for condition in score.status.conditions
+                if condition.type in UPDATED and condition.status == FALSE
+            ),
+            None,
         )
         if isinstance(score, Published):
             if is_silent(score):
@@ -231,11 +236,11 @@ class Registry:
 
     def _facts(self, provider: str, resource: str, cluster: str) -> Iterator[str]:
         """Yield facts about the cluster and the add-on that may explain a problem."""
-        found = self.clusters.get(cluster)
-        if found is None:
+        managed = self.clusters.get(cluster)
+        if managed is None:
             yield CLUSTER_GONE
             return
-        available = find_condition(found.status.conditions or (), AVAILABLE)
+        available = find_condition(managed.status.conditions or (), AVAILABLE)
         if available is None:
             yield CLUSTER_NEW
         elif available.status == TRUE:
@@ -291,54 +296,58 @@ def _addon_state(addon: AddOn) -> str:
 def _last_write_of(score: Score) -> tuple[datetime | None, str]:
     """Return when the provider last wrote the status, and its field manager."""
     if isinstance(score, ManagedClusterScore):
-        moments = [each.lastUpdateTime for each in score.status.conditions if each.lastUpdateTime is not None]
+        moments = [
+            condition.lastUpdateTime
+            for condition in score.status.conditions
+            if condition.lastUpdateTime is not None
+        ]
         return max(moments, default=None), score.metadata.labels.get(PROVIDER, "")
     best: Field | None = None
-    for each in score.metadata.managed_fields:
-        if each.subresource != "status" or each.manager == JANITOR or each.time is None:
+    for entry in score.metadata.managed_fields:
+        if entry.subresource != "status" or entry.manager == JANITOR or entry.time is None:
             continue
-        if best is None or best.time is None or each.time >= best.time:
-            best = each
+        if best is None or best.time is None or entry.time >= best.time:
+            best = entry
     return (None, "") if best is None else (best.time, best.manager)
 
 
-def merge(things: Iterable[Iterable[object]]) -> Registry:
+def merge(collections: Iterable[Iterable[object]]) -> Registry:
     registry = Registry()
-    for each in things:
-        for thing in each:
-            registry.put(thing)
+    for collection in collections:
+        for score_or_cluster in collection:
+            registry.put(score_or_cluster)
     return registry
 
 
-def document(found: Iterable[Health], *, problems_only: bool) -> dict[str, list[dict[str, Any]]]:
+def document(reports: Iterable[Health], *, problems_only: bool) -> dict[str, list[dict[str, Any]]]:
     """Return the report as a document. ``problems_only``: count healthy clusters without listing them."""
-    return {"providers": [_document(each, problems_only=problems_only) for each in found]}
+    return {"providers": [_document(report, problems_only=problems_only) for report in reports]}
 
 
-def _document(found: Health, *, problems_only: bool) -> dict[str, Any]:
-    counts = found.counts
+def _document(report: Health, *, problems_only: bool) -> dict[str, Any]:
+    counts = report.counts
     return {
-        "provider": found.provider,
-        "resource": found.resource,
-        "kind": found.kind,
-        "fleet": found.fleet,
-        "published": found.published,
-        "oldest": _format_moment(found.oldest),
-        "scores": list(found.scores),
-        "writers": list(found.writers),
+        "provider": report.provider,
+        "resource": report.resource,
+        "kind": report.kind,
+        "fleet": report.fleet,
+        "published": report.published,
+        "oldest": _format_moment(report.oldest),
+        "scores": list(report.scores),
+        "writers": list(report.writers),
         "states": {state.value: counts[state] for state in State},
         "clusters": [
             {
-                "cluster": each.cluster,
-                "state": each.state.value,
-                "why": each.why,
-                "validUntil": _format_moment(each.valid_until),
-                "written": _format_moment(each.written),
-                "writer": each.writer,
-                "scores": list(each.scores),
+                "cluster": entry.cluster,
+                "state": entry.state.value,
+                "why": entry.why,
+                "validUntil": _format_moment(entry.valid_until),
+                "written": _format_moment(entry.written),
+                "writer": entry.writer,
+                "scores": list(entry.scores),
             }
-            for each in found.entries
-            if each.state.bad or not problems_only
+            for entry in report.entries
+            if entry.state.bad or not problems_only
         ],
     }
 

@@ -12,10 +12,19 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from fairway.api.cluster import ManagedCluster
-from fairway.api.lease import Lease
-from fairway.kube import (
-    ADD_ON_PLACEMENT_SCORES,
-    MANAGED_CLUSTERS,
+from fairway.api.resources import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS
+from fairway.observe.provider_meters import ProviderMeters
+from fairway.providers.definition import DefinitionError, check, check_interval
+from fairway.providers.fan_out import FanOutSink
+from fairway.providers.hub_clock import HubClock
+from fairway.providers.managed_cluster_score import CalculatorError, ManagedClusterScores
+from fairway.providers.placement_scores import AddOnPlacementScores
+from fairway.providers.provider import ClusterProvider, FleetProvider, Provider
+from fairway.providers.provider_loop import BROKE, ProviderLoop
+from fairway.providers.publication import horizon
+from fairway.providers.sink import Sink
+from kubewire.api.lease import Lease
+from kubewire.client import (
     SYSTEM_CLOCK,
     Batch,
     Client,
@@ -30,17 +39,7 @@ from fairway.kube import (
     Timing,
     WorkQueue,
 )
-from fairway.kube.change import Added
-from fairway.observe.provider_meters import ProviderMeters
-from fairway.providers.definition import DefinitionError, check, check_interval
-from fairway.providers.fan_out import FanOutSink
-from fairway.providers.hub_clock import HubClock
-from fairway.providers.managed_cluster_score import CalculatorError, ManagedClusterScores
-from fairway.providers.placement_scores import AddOnPlacementScores
-from fairway.providers.provider import ClusterProvider, FleetProvider, Provider
-from fairway.providers.provider_loop import BROKE, ProviderLoop
-from fairway.providers.publication import horizon
-from fairway.providers.sink import Sink
+from kubewire.client.fence import TermGroup
 
 log: Final = logging.getLogger(__name__)
 
@@ -159,12 +158,6 @@ class Runner:
         """Clusters of the hub; empty for cluster providers."""
         return self._clusters
 
-    @property
-    def leading(self) -> bool:
-        if self.settings.election is None:
-            return True
-        return self._elector is not None and self._elector.is_leading
-
     def unready(self) -> list[str]:
         """Return why the process is not ready: the providers without a valid published score.
 
@@ -176,6 +169,7 @@ class Runner:
             return [NO_CLUSTERS_YET]
         now = self._clock.wall()
         if self._hub_clock is not None:
+            # Consumers compare validUntil with the hub's clock, not with ours.
             now += self._hub_clock.ahead
         return [reason for loop in self.loops.values() if (reason := loop.unready(now))]
 
@@ -207,8 +201,6 @@ class Runner:
         self._fence = fence
         try:
             await self._work()
-        except* Lost as lost:
-            raise Lost(str(lost.exceptions[0])) from None
         finally:
             self._fence = None
 
@@ -219,7 +211,7 @@ class Runner:
     async def _work(self) -> None:
         self._working = True
         try:
-            async with AsyncExitStack() as stack, asyncio.TaskGroup() as group:
+            async with AsyncExitStack() as stack, TermGroup() as group:
                 for _ in range(self.settings.writers):
                     group.create_task(self._write())
                 group.create_task(self._compare_clocks())
@@ -269,7 +261,12 @@ class Runner:
                     relist_after=RELIST_SECONDS,
                 )
                 await stack.enter_async_context(scores[name])
-        await asyncio.gather(clusters.synced.wait(), *(each.synced.wait() for each in scores.values()))
+        # All lists before the first reading: with half of the clusters, a scale that ranks them would give
+        # wrong scores, and stored scores that are not known yet would be written again.
+        await asyncio.gather(
+            clusters.synced.wait(), *(informer.synced.wait() for informer in scores.values())
+        )
+        # From an earlier term as the leader; subscribing calls back with all that is stored now.
         self._clusters.clear()
         stack.callback(clusters.subscribe(self._on_clusters))
         for name, informer in scores.items():
@@ -303,7 +300,7 @@ class Runner:
             if isinstance(change, Deleted):
                 self._forget(change.object.metadata.name)
                 continue
-            cluster = change.object if isinstance(change, Added) else change.new
+            cluster = change.object
             name = cluster.metadata.name
             if cluster.metadata.deletionTimestamp is not None:
                 self._forget(name)
@@ -323,6 +320,7 @@ class Runner:
             return
         for name, loop in self.loops.items():
             loop.forget(cluster)
+            # A queued write after ``forget`` would create state of the deleted cluster again.
             self._queue.discard((name, cluster))
 
     async def _run_with_restarts(self, loop: ProviderLoop) -> None:
@@ -330,6 +328,7 @@ class Runner:
             try:
                 await loop.run()
             except Exception:
+                # One broken provider must not stop the others of the process, as it would in a task group.
                 log.exception(PROVIDER_BROKE, loop.name)
                 await asyncio.sleep(RESTART_SECONDS)
 

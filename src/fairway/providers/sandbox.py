@@ -68,6 +68,8 @@ class Sandbox(abc.ABC):
         try:
             result: _Result = await self._wait(work, deadline)
         except BaseException:
+            # Third-party code may ignore its cancellation. It is remembered, and the next call fails as busy instead of
+            # running the same code twice at the same time.
             if not work.done():
                 self._work = work
                 self._cancel(work)
@@ -94,6 +96,8 @@ class Sandbox(abc.ABC):
         self._work = None
 
     async def _wait(self, work: "asyncio.Future[_Result]", deadline: float) -> _Result:
+        # ``wait`` does not cancel ``work`` on a timeout, and does not wait for code that ignores a cancellation, as
+        # ``wait_for`` does.
         done, _ = await asyncio.wait({work}, timeout=deadline)
         if not done:
             raise ProviderError(TOO_LATE.format(seconds=deadline), reason=TIMED_OUT)
@@ -171,6 +175,7 @@ class ThreadSandbox(Sandbox):
     def _start_thread(self) -> asyncio.AbstractEventLoop:
         inside = self._inside = asyncio.new_event_loop()
         name = f"provider {self._provider.name}"
+        # asyncio's own executor joins its threads at exit, so a blocked provider would keep the process from stopping.
         inside.set_default_executor(DaemonThreads(name=f"{name}, handed on", busy=_busy))
         threading.Thread(target=_run, args=(inside,), name=name, daemon=True).start()
         return inside

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
 
-from fairway.kube import ApiError, CredentialError, Forbidden, KubeError, NotFound, Unauthorized
-from fairway.kube.errors import NAMESPACE_TERMINATING
 from fairway.providers.publication import Publication
+from kubewire.client import ApiError, CredentialError, Forbidden, KubeError, NotFound, Unauthorized
+from kubewire.client.errors import NAMESPACE_TERMINATING
 
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 FAIRWAY: Final = "fairway"

@@ -10,7 +10,7 @@ from fairway.engine.forms import points_of
 from fairway.engine.points import Amounts, Prioritization, Raw, Reads, Scores, Weighted
 from fairway.engine.remedies import Remedy
 from fairway.engine.status import Status
-from fairway.fleet.bitmap import Bits, Mask, Rows
+from fairway.hosts.bitmap import Bits, Mask, Rows
 
 LOWEST_SCORE: Final = -100
 HIGHEST_SCORE: Final = 100
@@ -135,10 +135,10 @@ def check_rows(result: object, *, among: Rows) -> Rows:
 
 
 def check_mask(result: object, *, count: int) -> Mask:
-    found = _check_present(result, count=count)
-    if found is None:
+    mask = _check_present(result, count=count)
+    if mask is None:
         raise Nonsense(result, PRESENT.format(count=count))
-    return found
+    return mask
 
 
 def check_type(result: object, kind: Any, expected: str) -> Any:
@@ -148,37 +148,37 @@ def check_type(result: object, kind: Any, expected: str) -> Any:
 
 
 def check_reads(result: object) -> Reads:
-    found: Reads = check_type(result, Reads, "Reads")
-    return found
+    reads: Reads = check_type(result, Reads, "Reads")
+    return reads
 
 
 def check_remedies(result: object) -> tuple[Remedy, ...]:
     if not isinstance(result, tuple):
         raise Nonsense(result, REMEDIES)
-    for each in result:
-        if not isinstance(each, Remedy):
-            raise Nonsense(each, REMEDIES)
+    for remedy in result:
+        if not isinstance(remedy, Remedy):
+            raise Nonsense(remedy, REMEDIES)
         try:
-            hash(each)
+            hash(remedy)
         except TypeError as error:
-            raise Nonsense(each, HASHABLE) from error
+            raise Nonsense(remedy, HASHABLE) from error
     return result
 
 
 def check_prioritization(result: object) -> Prioritization:
-    found: Prioritization = check_type(result, Prioritization, "a Prioritization")
-    for each in found.scores:
+    prioritization: Prioritization = check_type(result, Prioritization, "a Prioritization")
+    for weighted in prioritization.scores:
         if (
-            not isinstance(each, Weighted)
-            or not isinstance(each.weight, int)
-            or not isinstance(each.missing, int)
+            not isinstance(weighted, Weighted)
+            or not isinstance(weighted.weight, int)
+            or not isinstance(weighted.missing, int)
         ):
-            raise Nonsense(each, "Weighted plugins with whole weights")
-        if "Score" not in points_of(type(each.plugin)):
-            raise Nonsense(each.plugin, "Score plugins")
-    if not isinstance(found.refusal, Status | None):
-        raise Nonsense(found.refusal, "a Status, or None")
-    return found
+            raise Nonsense(weighted, "Weighted plugins with whole weights")
+        if "Score" not in points_of(type(weighted.plugin)):
+            raise Nonsense(weighted.plugin, "Score plugins")
+    if not isinstance(prioritization.refusal, Status | None):
+        raise Nonsense(prioritization.refusal, "a Status, or None")
+    return prioritization
 
 
 def check_permit(result: object) -> tuple[Status, timedelta | None]:

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Final
 
-from fairway.placement.profile import PROFILE_NAME
+from fairway.workloads.placement.profile import PROFILE_NAME
+from kubewire.api.quantity import QuantityError, quantity_float
 
 API_VERSION: Final = "fairway.dev/v1alpha1"
 KIND: Final = "SchedulerConfiguration"
@@ -69,6 +70,16 @@ BAD_WEIGHT: Final = "weight of plugin {name!r} must be at least 1; got {given}"
 BAD_WEIGHT_REMEDY: Final = "leave it out for 1, or list the plugin under disabled"
 NO_WEIGHT: Final = "plugin {name!r} has a weight, but {field} plugins do not score"
 NO_WEIGHT_REMEDY: Final = "write the weight under score or multiPoint"
+PROCESS: Final = "process"
+"""Value of ``isolation``."""
+BAD_ISOLATION: Final = "must be {process}; got {given!r}"
+BAD_ISOLATION_REMEDY: Final = "leave it out for a plugin that runs in the scheduler's own process"
+NOT_ISOLATED: Final = "limits the process of a plugin, and this one has none"
+ISOLATE: Final = f"write isolation: {PROCESS} beside it, or remove it"
+SMALLEST_MEMORY: Final = 16 << 20
+LARGEST_MEMORY: Final = 1 << 50
+BAD_MEMORY: Final = "must be between 16Mi and 1Pi; got {given!r}"
+BAD_MEMORY_REMEDY: Final = "write a quantity of bytes, such as 512Mi"
 TOTAL_TOO_LARGE: Final = "the weights add up to {total}, so that totals exceed 64 bits"
 SMALLER_WEIGHTS: Final = "write smaller weights"
 
@@ -127,13 +138,17 @@ class PluginSet:
     disabled: tuple[Disabled, ...] = ()
 
     def disables(self, name: str) -> bool:
-        return any(each.name in (name, ALL) for each in self.disabled)
+        return any(entry.name in (name, ALL) for entry in self.disabled)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginArgs:
     name: str
     args: Mapping[str, Any]
+    isolated: bool = False
+    """Whether the plugin runs in a process of its own."""
+    memory_limit: int | None = None
+    """Of that process, in bytes."""
     path: Steps = ()
 
 
@@ -169,12 +184,6 @@ class SchedulerConfiguration:
     plugin_files: tuple[PluginFile, ...] = ()
 
 
-def decode(value: object) -> tuple[SchedulerConfiguration, tuple[Problem, ...]]:
-    """Decode a document. The configuration is usable if there are no problems."""
-    decoder = Decoder()
-    return decoder.configuration(value), tuple(decoder.problems)
-
-
 def format_path(path: Steps) -> str:
     """Format ``("profiles", 0, "plugins")`` as ``profiles[0].plugins``."""
     text = ""
@@ -191,6 +200,7 @@ class Decoder:
     default_profile: str = PLACEMENT_PROFILE
     """The name of the only profile, if the file gives none."""
     fields: tuple[str, ...] = _TOP
+    plugin_config_fields: tuple[str, ...] = ("name", "args", "isolation", "memoryLimit")
     profile_fields: tuple[str, ...] = ("schedulerName", "plugins", "pluginConfig", "onPluginFault")
 
     def __init__(self) -> None:
@@ -208,11 +218,11 @@ class Decoder:
         if not isinstance(value, dict):
             self._wrong_type(value, path, "a mapping")
             return {}
-        found = {}
-        for key, each in value.items():
+        known_fields = {}
+        for key, field_value in value.items():
             if key in known:
-                if each is not None:
-                    found[key] = each
+                if field_value is not None:
+                    known_fields[key] = field_value
                 continue
             if key in _ELSEWHERE:
                 remedy = NOT_HERE.format(reason=_ELSEWHERE[key])
@@ -221,7 +231,7 @@ class Decoder:
             else:
                 remedy = KNOWN.format(known=", ".join(known))
             self._report((*path, key), UNKNOWN_FIELD, remedy)
-        return found
+        return known_fields
 
     def _items(self, value: object, path: Steps) -> list[Any]:
         if isinstance(value, list):
@@ -247,54 +257,54 @@ class Decoder:
     def _wrong_type(self, value: object, path: Steps, expected: str) -> None:
         self._report(path, WRONG_TYPE.format(expected=expected, given=_described(value)))
 
-    def _exactly(self, given: dict[str, Any], field: str, expected: str) -> None:
+    def _exactly(self, fields: dict[str, Any], field: str, expected: str) -> None:
         example = WRITE.format(example=f"{field}: {expected}")
-        if field not in given:
+        if field not in fields:
             self._report((field,), REQUIRED, example)
-        elif given[field] != expected:
-            message = WRONG_WORD.format(choices=expected, given=given[field])
+        elif fields[field] != expected:
+            message = WRONG_WORD.format(choices=expected, given=fields[field])
             self._report((field,), message, example)
 
     # Parts of the document
 
     def configuration(self, value: object) -> SchedulerConfiguration:
-        given = self._mapping(value, (), self.fields)
+        fields = self._mapping(value, (), self.fields)
         if not isinstance(value, dict):
             return SchedulerConfiguration()
-        self._exactly(given, "apiVersion", self.api_version)
-        self._exactly(given, "kind", self.kind)
-        initial, longest = self._backoff(given)
-        files = self._items(given.get("pluginFiles", []), ("pluginFiles",))
+        self._exactly(fields, "apiVersion", self.api_version)
+        self._exactly(fields, "kind", self.kind)
+        initial, longest = self._backoff(fields)
+        files = self._items(fields.get("pluginFiles", []), ("pluginFiles",))
         return SchedulerConfiguration(
-            profiles=self._profiles(given),
+            profiles=self._profiles(fields),
             initial_backoff_seconds=initial,
             max_backoff_seconds=longest,
-            sets_backoff="podInitialBackoffSeconds" in given or "podMaxBackoffSeconds" in given,
+            sets_backoff="podInitialBackoffSeconds" in fields or "podMaxBackoffSeconds" in fields,
             plugin_files=tuple(
-                PluginFile(name=self._text(each, ("pluginFiles", at)), path=("pluginFiles", at))
-                for at, each in enumerate(files)
+                PluginFile(name=self._text(name, ("pluginFiles", at)), path=("pluginFiles", at))
+                for at, name in enumerate(files)
             ),
         )
 
-    def _backoff(self, given: dict[str, Any]) -> tuple[int, int]:
+    def _backoff(self, fields: dict[str, Any]) -> tuple[int, int]:
         first, last = "podInitialBackoffSeconds", "podMaxBackoffSeconds"
         initial, longest = INITIAL_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS
         reported = len(self.problems)
-        if first in given:
-            initial = self._integer(given[first], (first,), initial, low=1, high=LONGEST_BACKOFF_SECONDS)
-        if last in given:
-            longest = self._integer(given[last], (last,), longest, low=1, high=LONGEST_BACKOFF_SECONDS)
+        if first in fields:
+            initial = self._integer(fields[first], (first,), initial, low=1, high=LONGEST_BACKOFF_SECONDS)
+        if last in fields:
+            longest = self._integer(fields[last], (last,), longest, low=1, high=LONGEST_BACKOFF_SECONDS)
         if longest < initial and len(self.problems) == reported:
             message = MAX_BELOW_INITIAL.format(longest=longest, initial=initial)
-            where = last if last in given else first
+            where = last if last in fields else first
             self._report((where,), message, RAISE_MAX.format(initial=initial))
         return initial, longest
 
-    def _profiles(self, given: dict[str, Any]) -> tuple[ProfileConfiguration, ...]:
-        if "profiles" not in given:
+    def _profiles(self, fields: dict[str, Any]) -> tuple[ProfileConfiguration, ...]:
+        if "profiles" not in fields:
             return (ProfileConfiguration(name=self.default_profile),)
-        values = self._items(given["profiles"], ("profiles",))
-        if not values and isinstance(given["profiles"], list):
+        values = self._items(fields["profiles"], ("profiles",))
+        if not values and isinstance(fields["profiles"], list):
             self._report(("profiles",), NO_PROFILE, NO_PROFILE_REMEDY)
         names: dict[str, int] = {}
         profiles = []
@@ -309,37 +319,36 @@ class Decoder:
         return tuple(profiles)
 
     def _profile(self, value: object, path: Steps, *, only: bool) -> ProfileConfiguration:
-        given = self._mapping(value, path, self.profile_fields)
+        fields = self._mapping(value, path, self.profile_fields)
         name = self.default_profile if only else ""
-        if "schedulerName" in given:
-            name = self._text(given["schedulerName"], (*path, "schedulerName"))
+        if "schedulerName" in fields:
+            name = self._text(fields["schedulerName"], (*path, "schedulerName"))
         elif not only and isinstance(value, dict):
             example = WRITE.format(example=f"schedulerName: {self.default_profile}")
             self._report((*path, "schedulerName"), UNNAMED_PROFILE, example)
-        on_fault = given.get("onPluginFault", FAIL)
+        on_fault = fields.get("onPluginFault", FAIL)
         if on_fault not in (FAIL, SKIP):
             message = WRONG_WORD.format(choices=f"{FAIL} or {SKIP}", given=on_fault)
             self._report((*path, "onPluginFault"), message)
-        sets = self._mapping(given.get("plugins", {}), (*path, "plugins"), (*POINT_FIELDS, MULTI_POINT))
-        decoded = {key: self._plugin_set(each, (*path, "plugins", key)) for key, each in sets.items()}
+        sets = self._mapping(fields.get("plugins", {}), (*path, "plugins"), (*POINT_FIELDS, MULTI_POINT))
+        decoded = {
+            key: self._plugin_set(plugin_set, (*path, "plugins", key)) for key, plugin_set in sets.items()
+        }
         return ProfileConfiguration(
             name=name,
             on_plugin_fault=on_fault,
             sets=decoded,
-            plugin_config=self._plugin_config(given, (*path, "pluginConfig")),
+            plugin_config=self._plugin_config(fields, (*path, "pluginConfig")),
             path=path,
         )
 
     def _plugin_set(self, value: object, path: Steps) -> PluginSet:
-        given = self._mapping(value, path, ("enabled", "disabled"))
+        fields = self._mapping(value, path, ("enabled", "disabled"))
         enabled, disabled = [], []
-        for at, each in enumerate(self._items(given.get("enabled", []), (*path, "enabled"))):
-            enabled.append(self._enabled(each, (*path, "enabled", at), field=str(path[-1])))
-        for at, each in enumerate(self._items(given.get("disabled", []), (*path, "disabled"))):
-            where = (*path, "disabled", at)
-            # Kubernetes' form is {name: "*"}; the name alone is accepted as well.
-            name = self._text(each, where) if isinstance(each, str) else self._name(each, where, ("name",))
-            disabled.append(Disabled(name=name, path=where))
+        for at, entry in enumerate(self._items(fields.get("enabled", []), (*path, "enabled"))):
+            enabled.append(self._enabled(entry, (*path, "enabled", at), field=str(path[-1])))
+        for at, entry in enumerate(self._items(fields.get("disabled", []), (*path, "disabled"))):
+            disabled.append(self._disabled(entry, (*path, "disabled", at)))
         self._check_repeated(enabled, (*path, "enabled"))
         self._check_repeated(disabled, (*path, "disabled"))
         return PluginSet(enabled=tuple(enabled), disabled=tuple(disabled))
@@ -360,32 +369,37 @@ class Decoder:
             return Enabled(name=name, weight=weight, path=path)
         return Enabled(name=name, path=path)
 
+    def _disabled(self, value: object, path: Steps) -> Disabled:
+        # Kubernetes' form is {name: "*"}; the name alone is accepted as well.
+        name = self._text(value, path) if isinstance(value, str) else self._name(value, path, ("name",))
+        return Disabled(name=name, path=path)
+
     def _weight(self, value: object) -> object:
         return value.get("weight") if isinstance(value, dict) else None
 
     def _name(self, value: object, path: Steps, known: tuple[str, ...]) -> str:
-        given = self._mapping(value, path, known)
-        if "name" in given:
-            return self._text(given["name"], (*path, "name"))
+        fields = self._mapping(value, path, known)
+        if "name" in fields:
+            return self._text(fields["name"], (*path, "name"))
         if isinstance(value, dict):
             self._report((*path, "name"), REQUIRED)
         return ""
 
     def _check_repeated(self, entries: Sequence[Enabled | Disabled], path: Steps) -> None:
         first: dict[str, int] = {}
-        for at, each in enumerate(entries):
-            if each.name and first.setdefault(each.name, at) != at:
+        for at, entry in enumerate(entries):
+            if entry.name and first.setdefault(entry.name, at) != at:
                 message = DUPLICATE_PLUGIN.format(
-                    name=each.name, first=format_path((*path, first[each.name]))
+                    name=entry.name, first=format_path((*path, first[entry.name]))
                 )
-                self._report(each.path, message, REMOVE_ONE)
+                self._report(entry.path, message, REMOVE_ONE)
 
-    def _plugin_config(self, given: dict[str, Any], path: Steps) -> tuple[PluginArgs, ...]:
-        found: list[PluginArgs] = []
+    def _plugin_config(self, fields: dict[str, Any], path: Steps) -> tuple[PluginArgs, ...]:
+        plugin_configs: list[PluginArgs] = []
         first: dict[str, int] = {}
-        for at, value in enumerate(self._items(given.get("pluginConfig", []), path)):
+        for at, value in enumerate(self._items(fields.get("pluginConfig", []), path)):
             where = (*path, at)
-            name = self._name(value, where, ("name", "args"))
+            name = self._name(value, where, self.plugin_config_fields)
             args = value.get("args") if isinstance(value, dict) else None
             if args is not None and not isinstance(args, dict):
                 self._wrong_type(args, (*where, "args"), "a mapping")
@@ -394,8 +408,39 @@ class Decoder:
                 message = DUPLICATE_PLUGIN.format(name=name, first=format_path((*path, first[name])))
                 self._report((*where, "name"), message, REMOVE_ONE)
                 continue
-            found.append(PluginArgs(name=name, args=args or {}, path=where))
-        return tuple(found)
+            isolated, memory_limit = False, None
+            if isinstance(value, dict) and "isolation" in self.plugin_config_fields:
+                isolated, memory_limit = self._isolation(value, where)
+            plugin_configs.append(
+                PluginArgs(
+                    name=name, args=args or {}, isolated=isolated, memory_limit=memory_limit, path=where
+                )
+            )
+        return tuple(plugin_configs)
+
+    def _isolation(self, fields: dict[str, Any], path: Steps) -> tuple[bool, int | None]:
+        isolation, limit = fields.get("isolation"), fields.get("memoryLimit")
+        if isolation not in (None, PROCESS):
+            message = BAD_ISOLATION.format(process=PROCESS, given=isolation)
+            self._report((*path, "isolation"), message, BAD_ISOLATION_REMEDY)
+        if limit is None:
+            return isolation == PROCESS, None
+        size = _bytes(limit)
+        if size is None or not SMALLEST_MEMORY <= size <= LARGEST_MEMORY:
+            self._report((*path, "memoryLimit"), BAD_MEMORY.format(given=limit), BAD_MEMORY_REMEDY)
+        elif isolation is None:
+            self._report((*path, "memoryLimit"), NOT_ISOLATED, ISOLATE)
+        return isolation == PROCESS, size
+
+
+def _bytes(value: object) -> int | None:
+    """Return a quantity of bytes; None if it is none."""
+    if not isinstance(value, str | int) or isinstance(value, bool):
+        return None
+    try:
+        return int(quantity_float(value))
+    except (QuantityError, OverflowError, ValueError):
+        return None
 
 
 def _described(value: object) -> str:

@@ -13,21 +13,25 @@ import importlib.util
 import inspect
 import sys
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
+from fairway.engine.fault import Stalled, description_of
 from fairway.engine.forms import points_of
 from fairway.engine.points import EXTENSION_POINTS
+from fairway.scheduling.guard import START_SECONDS
+from fairway.scheduling.interrupts import Interrupts
 
 GROUP: Final = "fairway.plugins"
 """Entry point group."""
 
 BAD_SYNTAX: Final = "{path}:{line}: invalid Python: {message}"
 IMPORT_FAILED: Final = "{place}: running it failed: {error}"
+STALLED: Final = "did not end within {limit:g} seconds and was interrupted"
 NO_FILE: Final = "there is no file {path}"
 NOT_PYTHON: Final = "{path} is not a Python file: its name must end with .py"
 NO_PLUGIN: Final = "{path} defines no plugin"
@@ -59,6 +63,8 @@ class FoundPlugin:
     kind: type[Any]
     origin: str
     """The package with its version, or the file."""
+    source: Any = None
+    """Where a process of its own imports it; None if it runs in this one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,39 +79,80 @@ class BrokenPlugin:
         return f"plugin {self.name!r} of {self.origin} cannot be loaded: {self.reason}"
 
 
-def installed() -> Iterator[FoundPlugin | BrokenPlugin]:
-    """Yield the plugins of installed packages, in the order of package and name."""
-    found = {(_origin(each), each.name): each for each in entry_points(group=GROUP)}
-    for (origin, name), point in sorted(found.items()):
+class Start(Protocol):
+    """Calls a function with the limit of START_SECONDS. Raises Stalled."""
+
+    def __call__(self, call: Callable[..., Any], /, *args: Any) -> Any: ...
+
+
+def registered() -> dict[tuple[str, str], EntryPoint]:
+    """Return the entry points of installed packages, by package and name."""
+    return {
+        (_origin(entry_point), entry_point.name): entry_point for entry_point in entry_points(group=GROUP)
+    }
+
+
+def in_package(point: EntryPoint) -> FoundPlugin:
+    """Import the plugin of an entry point. Raises whatever its package raises, or LoadingError."""
+    return FoundPlugin(name=point.name, kind=_load(point, point.name), origin=point.value)
+
+
+def installed(*, start: Start, apart: Container[str] = ()) -> Iterator[FoundPlugin | BrokenPlugin]:
+    """Yield the plugins of installed packages, in the order of package and name, except those named by ``apart``."""
+    for (origin, name), point in sorted(registered().items()):
+        if name in apart:
+            continue
         try:
-            kind = _checked(point.load(), place=point.value, given=name)
+            with Interrupts():
+                kind = start(_load, point, name)
         except LoadingError as error:
             yield BrokenPlugin(name=name, origin=origin, reason=str(error))
         except SyntaxError as error:
             reason = BAD_SYNTAX.format(path=error.filename, line=error.lineno, message=error.msg)
             yield BrokenPlugin(name=name, origin=origin, reason=reason)
-        except (Exception, SystemExit) as error:
-            yield BrokenPlugin(name=name, origin=origin, reason=_described(error))
+        except Stalled:
+            yield BrokenPlugin(name=name, origin=origin, reason=STALLED.format(limit=START_SECONDS))
+        except BaseException as error:
+            yield BrokenPlugin(name=name, origin=origin, reason=description_of(error))
         else:
             yield FoundPlugin(name=name, kind=kind, origin=origin)
+
+
+def _load(point: EntryPoint, name: str) -> type[Any]:
+    return _checked(point.load(), place=point.value, given=name)
 
 
 def _origin(point: EntryPoint) -> str:
     return f"{point.dist.name} {point.dist.version}" if point.dist is not None else point.value
 
 
-def in_file(path: Path, *, shown: str) -> tuple[FoundPlugin, ...]:
+def in_file(path: Path, *, shown: str, start: Start) -> tuple[FoundPlugin, ...]:
     """Return the plugins of a Python file. ``shown`` is the path for messages. Raises LoadingError."""
+    try:
+        with Interrupts():
+            plugins: tuple[FoundPlugin, ...] = start(_plugins_of_file, path, shown)
+    except LoadingError:
+        raise
+    except Stalled:
+        words = STALLED.format(limit=START_SECONDS)
+        raise LoadingError(IMPORT_FAILED.format(place=shown, error=words), FIX_FILE) from None
+    except BaseException as error:
+        words = description_of(error)
+        raise LoadingError(IMPORT_FAILED.format(place=shown, error=words), FIX_FILE) from None
+    if not plugins:
+        raise LoadingError(NO_PLUGIN.format(path=shown), NO_PLUGIN_REMEDY)
+    return plugins
+
+
+def _plugins_of_file(path: Path, shown: str) -> tuple[FoundPlugin, ...]:
     module = _import_file(path, shown=shown)
-    found = []
+    plugins = []
     for name, kind in vars(module).items():
         if inspect.isclass(kind) and kind.__module__ == module.__name__ and _looks_like_plugin(kind):
             place = f"{shown}:{name}"
             checked = _checked(kind, place=place)
-            found.append(FoundPlugin(name=checked.name, kind=checked, origin=shown))
-    if not found:
-        raise LoadingError(NO_PLUGIN.format(path=shown), NO_PLUGIN_REMEDY)
-    return tuple(found)
+            plugins.append(FoundPlugin(name=checked.name, kind=checked, origin=shown))
+    return tuple(plugins)
 
 
 def _looks_like_plugin(kind: type[Any]) -> bool:
@@ -121,7 +168,9 @@ def _checked(kind: object, *, place: str, given: str | None = None) -> type[Any]
     if given is not None and name != given:
         raise LoadingError(OTHER_NAME.format(place=place, name=name, given=given))
     if points_of(kind).isdisjoint(EXTENSION_POINTS):
-        own = [each for each, value in vars(kind).items() if callable(value) and not each.startswith("_")]
+        own = [
+            method for method, value in vars(kind).items() if callable(value) and not method.startswith("_")
+        ]
         hint = NEAR_METHODS.format(methods=", ".join(own)) if own else ""
         raise LoadingError(NO_POINT.format(place=place, hint=hint))
     return kind
@@ -132,7 +181,7 @@ def _import_file(path: Path, *, shown: str) -> ModuleType:
         raise LoadingError(NO_FILE.format(path=shown), WRITE_PATH)
     if path.suffix != ".py":
         raise LoadingError(NOT_PYTHON.format(path=shown))
-    name = _PREFIX + "".join(each if each.isalnum() else "_" for each in str(path.resolve().with_suffix("")))
+    name = _PREFIX + "".join(char if char.isalnum() else "_" for char in str(path.resolve().with_suffix("")))
     spec = importlib.util.spec_from_file_location(name, path.resolve())
     assert spec is not None
     assert spec.loader is not None
@@ -147,7 +196,10 @@ def _import_file(path: Path, *, shown: str) -> ModuleType:
         raise LoadingError(
             BAD_SYNTAX.format(path=place, line=error.lineno, message=error.msg), FIX_FILE
         ) from None
-    except (Exception, SystemExit) as error:
+    except Stalled:
+        del sys.modules[name]
+        raise
+    except BaseException as error:
         del sys.modules[name]
         raise LoadingError(_import_failure(error, path, shown=shown), FIX_FILE) from error
     return module
@@ -157,20 +209,19 @@ def _import_failure(error: BaseException, path: Path, *, shown: str) -> str:
     own = str(path.resolve())
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == own]
     place = f"{shown}:{lines[-1]}" if lines else shown
-    return IMPORT_FAILED.format(place=place, error=_described(error))
+    return IMPORT_FAILED.format(place=place, error=description_of(error))
 
 
-def _described(error: BaseException) -> str:
-    words = str(error)
-    return f"{type(error).__name__}: {words}" if words else type(error).__name__
-
-
-def check_taken(found: Iterable[FoundPlugin], taken: dict[str, str]) -> Iterator[FoundPlugin | BrokenPlugin]:
+def check_taken(
+    plugins: Iterable[FoundPlugin], taken: dict[str, str]
+) -> Iterator[FoundPlugin | BrokenPlugin]:
     """Yield the plugins whose names are free, and others as broken ones. ``taken`` maps names to origins, and grows."""
-    for each in found:
-        if each.name in taken:
-            reason = NAME_TAKEN.format(place=each.kind.__qualname__, name=each.name, origin=taken[each.name])
-            yield BrokenPlugin(name=each.name, origin=each.origin, reason=f"{reason}; {RENAME}")
+    for plugin in plugins:
+        if plugin.name in taken:
+            reason = NAME_TAKEN.format(
+                place=plugin.kind.__qualname__, name=plugin.name, origin=taken[plugin.name]
+            )
+            yield BrokenPlugin(name=plugin.name, origin=plugin.origin, reason=f"{reason}; {RENAME}")
         else:
-            taken[each.name] = each.origin
-            yield each
+            taken[plugin.name] = plugin.origin
+            yield plugin

@@ -8,7 +8,11 @@ quarantine. Built-in plugins have no guard and no overhead.
 A plugin without a whole-fleet form gets one from its guard: one guarded call for all hosts instead of one for each.
 
 Coroutines (PreBind, Bind, PostBind) wait for I/O, so that their limit is longer; what they do between two waits has the
-limit of other calls.
+limit of other calls. Each runs in a task of its own: a plugin can cancel no other task, and one that ignores its own
+cancellation is left behind.
+
+Whatever class an error of a plugin has, it is the plugin's fault. Code of the plugin also runs when its error is
+printed and its result is checked, so that both are part of the call.
 """
 
 from collections.abc import Callable, Coroutine
@@ -16,27 +20,39 @@ from dataclasses import dataclass
 from inspect import iscoroutine
 from typing import Any, Final, Protocol
 
-from fairway.engine.fault import LONGEST_REASON, Fault, FaultError, nonsense, raised
+from fairway.engine.fault import (
+    LONGEST_REASON,
+    Fault,
+    FaultError,
+    Stalled,
+    description_of,
+    nonsense,
+    raised_by,
+    words_of,
+)
 from fairway.engine.points import Plugin
 from fairway.engine.status import Code, Status
 from fairway.scheduling.checks import Nonsense
+from fairway.scheduling.coroutines import Waited, await_apart
 from fairway.scheduling.inputs import Inputs, ModifiedError
+from fairway.scheduling.interrupts import Interrupts
 from fairway.scheduling.methods import Method, coroutines_of, methods_of
 from fairway.scheduling.quarantine import Quarantine
+
+START_SECONDS: Final = 30.0
+"""How long importing a plugin, or creating one, may take."""
 
 STALLED: Final = "did not return within {limit:g} seconds and was interrupted"
 SLOW: Final = "took {seconds:.1f} seconds, more than the limit of {limit:g}"
 RETURNED_ERROR: Final = "returned Error: {reasons}"
 MODIFIED: Final = "modified its input: {what}"
 QUARANTINED: Final = "is in quarantine; its last fault: {last}"
+UNPRINTABLE: Final = "raised an error that cannot be printed"
+CLUNG: Final = "did not end when it was cancelled, and was left behind"
 
 
-class Stalled(BaseException):
-    """Raised inside a call that exceeded its limit. Not an Exception, so that plugins rarely catch it."""
-
-
-class Waited(Stalled):
-    """Raised for a coroutine that exceeded its limit."""
+class ConstructionError(Exception):
+    """The class of a plugin could not be called."""
 
 
 class Watch(Protocol):
@@ -52,8 +68,16 @@ class Watch(Protocol):
 
     def watch(self, call: Callable[..., Any], /, *args: Any) -> Any: ...
 
-    async def watch_coroutine(self, coroutine: Coroutine[Any, Any, Any], /) -> Any:
-        """Raises Waited if the coroutine waits for too long, and Stalled if it does not wait."""
+    def start(self, call: Callable[..., Any], /, *args: Any) -> Any:
+        """Like ``watch``, with the limit of START_SECONDS, for what happens once: importing and creating plugins."""
+
+    async def watch_coroutine(
+        self, coroutine: Coroutine[Any, Any, Any], /, *, left_behind: Callable[[], None]
+    ) -> Any:
+        """Raises Waited if the coroutine waits for too long, and Stalled if it does not wait.
+
+        Calls ``left_behind`` if this is cancelled and the coroutine does not end.
+        """
 
 
 class Unwatched:
@@ -64,8 +88,12 @@ class Unwatched:
     def watch(self, call: Callable[..., Any], /, *args: Any) -> Any:
         return call(*args)
 
-    async def watch_coroutine(self, coroutine: Coroutine[Any, Any, Any], /) -> Any:
-        return await coroutine
+    start = watch
+
+    async def watch_coroutine(
+        self, coroutine: Coroutine[Any, Any, Any], /, *, left_behind: Callable[[], None]
+    ) -> Any:
+        return await await_apart(coroutine, watch=self.watch, limit=None, left_behind=left_behind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +104,7 @@ class FaultReport:
 
 
 class Supervisor:
-    """What the guards of a process share: the clock, the watchdog, the quarantine, and who is informed.
+    """What the guards of a process share: the clock, the watchdog, the quarantine, and the function that gets reports.
 
     ``report`` gets every fault, ``measure`` the plugin, point and seconds of every call. Neither may raise.
     """
@@ -93,9 +121,22 @@ class Supervisor:
         self.watch = watch or Unwatched()
         self.report = report
         self.measure = measure
+        self.is_async = False
+        """Whether an event loop must not wait for plugins in processes of their own: a cycle without their answers then
+        raises PendingAnswer."""
         self.quarantine = Quarantine()
         self.last: dict[str, Fault] = {}
         """The last fault of each plugin."""
+        self._issued: FaultError | None = None
+
+    def issue(self, fault: Fault) -> FaultError:
+        self._issued = FaultError(fault)
+        return self._issued
+
+    def is_issued(self, error: BaseException) -> bool:
+        """Return whether a guard raised this error last: a plugin could blame another one by an error of its own."""
+        # By identity, because a plugin can raise a FaultError with any name.
+        return error is self._issued
 
     def charge(self, fault: Fault, *, stalled: bool = False) -> None:
         self.last[fault.plugin] = fault
@@ -126,10 +167,9 @@ class Guard:
     def _call(self, method: Method, args: tuple[Any, ...]) -> Any:
         watch, began = self._supervisor.watch, self._begin(method.point)
         try:
-            given = self._inputs.protected(args)
-            result = watch.watch(method.call, self.plugin, *given)
-            checked = self._checked(method, result, given, args)
-        except (Exception, SystemExit, Stalled) as error:
+            with Interrupts():
+                checked = watch.watch(self._attempt, method, args)
+        except (FaultError, Stalled) as error:
             raise self._fail(method.point, error, began=began, limit=watch.limit) from None
         self._succeed(method.point, began=began, limit=watch.limit)
         return checked
@@ -138,35 +178,71 @@ class Guard:
         """Await a coroutine of the plugin, and return its checked result. Raises FaultError."""
         watch, began = self._supervisor.watch, self._begin(method.point)
         try:
-            given = self._inputs.protected(args)
-            result = watch.watch(method.call, self.plugin, *given)
+            result = watch.watch(self._begin_coroutine, method, args)
             if iscoroutine(result):
-                result = await watch.watch_coroutine(result)
-            checked = self._checked(method, result, given, args)
-        except (Exception, SystemExit, Stalled) as error:
+                result = await watch.watch_coroutine(
+                    result, left_behind=lambda: self._left_behind(method.point)
+                )
+        except (FaultError, Stalled) as error:
             limit = watch.coroutine_limit if isinstance(error, Waited) else watch.limit
             raise self._fail(method.point, error, began=began, limit=limit) from None
         self._succeed(method.point, began=began, limit=watch.coroutine_limit)
-        return checked
+        return result
+
+    def _attempt(self, method: Method, args: tuple[Any, ...]) -> Any:
+        """Raises FaultError for any error of the plugin."""
+        try:
+            protected = self._inputs.protected(args)
+            return self._checked(method, method.call(self.plugin, *protected), args)
+        except Stalled:
+            raise
+        except BaseException as error:
+            raise self._contained(method.point, error) from None
+
+    def _begin_coroutine(self, method: Method, args: tuple[Any, ...]) -> Any:
+        """Return a coroutine, or the checked result of a method that has none. Raises FaultError."""
+        try:
+            result = method.call(self.plugin, *self._inputs.protected(args))
+            return (
+                self._awaited(method, result, args)
+                if iscoroutine(result)
+                else self._checked(method, result, args)
+            )
+        except Stalled:
+            raise
+        except BaseException as error:
+            raise self._contained(method.point, error) from None
+
+    async def _awaited(
+        self, method: Method, coroutine: Coroutine[Any, Any, Any], args: tuple[Any, ...]
+    ) -> Any:
+        # A CancelledError is the plugin's fault, too: if it was cancelled from outside, the result is not read.
+        try:
+            return self._checked(method, await coroutine, args)
+        except Stalled:
+            raise
+        except BaseException as error:
+            raise self._contained(method.point, error) from None
+
+    def _left_behind(self, point: str) -> None:
+        self._supervisor.charge(Fault(self.name, point, CLUNG), stalled=True)
 
     def _begin(self, point: str) -> float:
         supervisor = self._supervisor
         began = supervisor.clock()
         if supervisor.quarantine.until(self.name, now=began) is not None:
             # Reported when the quarantine began: not again for every call.
-            raise FaultError(
-                Fault(self.name, point, QUARANTINED.format(last=supervisor.last[self.name].reason))
-            )
+            fault = Fault(self.name, point, QUARANTINED.format(last=supervisor.last[self.name].reason))
+            raise supervisor.issue(fault)
         return began
 
-    def _checked(self, method: Method, result: Any, given: tuple[Any, ...], args: tuple[Any, ...]) -> Any:
-        self._inputs.check(given)
+    def _checked(self, method: Method, result: Any, args: tuple[Any, ...]) -> Any:
+        self._inputs.check(args)
         checked = method.check(result, *args)
         status = checked[0] if isinstance(checked, tuple) and checked else checked
         if isinstance(status, Status) and status.code is Code.ERROR:
-            raise FaultError(
-                Fault(self.name, method.point, RETURNED_ERROR.format(reasons=status.message)[:LONGEST_REASON])
-            )
+            reason = RETURNED_ERROR.format(reasons=status.message)[:LONGEST_REASON]
+            raise self._supervisor.issue(Fault(self.name, method.point, reason))
         return checked
 
     def _succeed(self, point: str, *, began: float, limit: float) -> None:
@@ -181,29 +257,38 @@ class Guard:
         else:
             supervisor.quarantine.succeeded(self.name)
 
-    def _fail(self, point: str, error: BaseException, *, began: float, limit: float) -> FaultError:
-        if isinstance(error, FaultError) and error.fault.plugin != self.name:
-            return error  # of another plugin, which this one called
-        fault = self._fault_of(point, error, limit=limit)
+    def _fail(self, point: str, error: FaultError | Stalled, *, began: float, limit: float) -> FaultError:
+        if isinstance(error, FaultError):
+            fault = error.fault
+            if fault.plugin != self.name:
+                return error  # of another plugin, which this one called
+        else:
+            fault = Fault(self.name, point, STALLED.format(limit=limit))
         self._supervisor.measure(self.name, point, self._supervisor.clock() - began)
         self._supervisor.charge(fault, stalled=isinstance(error, Stalled))
-        return FaultError(fault)
+        return self._supervisor.issue(fault)
 
-    def _fault_of(self, point: str, error: BaseException, *, limit: float) -> Fault:
+    def _contained(self, point: str, error: BaseException) -> FaultError:
+        if isinstance(error, FaultError) and self._supervisor.is_issued(error):
+            return error
+        try:
+            fault = self._fault_of(point, error)
+        except Stalled:
+            raise
+        except BaseException:  # the error is the plugin's code, too
+            fault = Fault(self.name, point, UNPRINTABLE)
+        return self._supervisor.issue(fault)
+
+    def _fault_of(self, point: str, error: BaseException) -> Fault:
         match error:
-            case Stalled():
-                return Fault(self.name, point, STALLED.format(limit=limit))
             case ModifiedError():
                 return Fault(self.name, point, MODIFIED.format(what=error))
             case Nonsense():
                 return nonsense(self.name, point, error.value, expected=error.expected)
+            case ValueError() if "read-only" in str(error):
+                return Fault(self.name, point, MODIFIED.format(what=error))
             case _:
-                return self._raised(point, error)
-
-    def _raised(self, point: str, error: BaseException) -> Fault:
-        if isinstance(error, ValueError) and "read-only" in str(error):
-            return Fault(self.name, point, MODIFIED.format(what=error))
-        return raised(self.name, point, error)
+                return raised_by(self.name, point, error)
 
 
 def guarded_class(kind: type[Any]) -> type[Any]:
@@ -238,9 +323,23 @@ def _guarded_coroutine(method: Method) -> Callable[..., Any]:
 def guarded_factory(
     factory: Callable[..., Plugin], kind: type[Any], supervisor: Supervisor
 ) -> Callable[..., Any]:
-    """Return a factory of guarded plugins; ``kind`` is the result of ``guarded_class``."""
+    """Return a factory of guarded plugins; ``kind`` is the result of ``guarded_class``. It raises Exceptions only."""
 
     def create(**args: Any) -> Any:
-        return kind(Guard(factory(**args), supervisor))
+        try:
+            with Interrupts():
+                return kind(supervisor.watch.start(_create, factory, args, supervisor))
+        except Stalled:
+            raise ConstructionError(STALLED.format(limit=START_SECONDS)) from None
 
     return create
+
+
+def _create(factory: Callable[..., Plugin], args: dict[str, Any], supervisor: Supervisor) -> Guard:
+    try:
+        return Guard(factory(**args), supervisor)
+    except Stalled:
+        raise
+    except BaseException as error:
+        words = words_of(error) if isinstance(error, Exception) else ""
+        raise ConstructionError(words or description_of(error)) from error

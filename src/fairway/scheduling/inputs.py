@@ -1,21 +1,21 @@
 """What third-party plugins are given: the same data as built-in plugins get, but read-only or as copies.
 
-Arrays are read-only, the workload's spec is a private copy that is compared after each call, and the cycle's state
-accepts no key of another plugin. This detects accidents such as ``candidates &= mine``; it does not stop a plugin
-that circumvents it on purpose.
+Arrays, lists and mappings are read-only, the workload's spec is a private copy that is compared after each call, and
+the cycle's state accepts no key of another plugin. This stops what a plugin does by the public names; one that
+circumvents it on purpose needs a process of its own (``isolation``).
 """
 
 import copy
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 import numpy as np
 
 from fairway.engine.points import CommitContext, Context
-from fairway.engine.state import CycleState
+from fairway.engine.state import CycleState, Value
 from fairway.engine.workload import Workload
-from fairway.fleet.protection import protect, read_only
+from fairway.hosts.protection import protect, read_only, shield
 
 SPEC: Final = "the spec of the workload"
 FOREIGN_KEY: Final = "the cycle state {key!r}, which {owner} wrote"
@@ -34,6 +34,11 @@ class PluginState(CycleState):
     def __init__(self, state: CycleState, plugin: str) -> None:
         self._values = state._values
         self._plugin = plugin
+
+    def read(self, key: str, kind: type[Value]) -> Value:
+        value = super().read(key, kind)
+        is_own = self._values.get(_OWNERS, {}).get(key) == self._plugin
+        return value if is_own else cast("Value", shield(value))
 
     def write(self, key: str, value: object) -> None:
         owners = self._values.setdefault(_OWNERS, {})
@@ -58,11 +63,11 @@ class Inputs:
         self._print = b""
 
     def protected(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple(self._protect(each) for each in args)
+        return tuple(self._protect(arg) for arg in args)
 
-    def check(self, given: tuple[Any, ...]) -> None:
+    def check(self, inputs: tuple[Any, ...]) -> None:
         """Raises ModifiedError."""
-        if not any(isinstance(each, _WITH_SPEC) for each in given):
+        if not any(isinstance(arg, _WITH_SPEC) for arg in inputs):
             return
         if self._spec is not None and _fingerprint(self._copy) != self._print:
             self._spec = self._copy = None

@@ -39,8 +39,9 @@ ABSENT: Final = "plugin {name!r} does not exist here: {reason}"
 ABSENT_REMEDY: Final = "remove it; list it under multiPoint.disabled to state that pods do not need it"
 REMOVED: Final = "plugin {name!r} does not exist in Kubernetes 1.36 either: {reason}"
 REMOVED_REMEDY: Final = "remove it"
-ABSENT_BY_DEFAULT: Final = "the default plugins {names} do not exist here: {reasons}"
-ABSENT_BY_DEFAULT_REMEDY: Final = "list them under multiPoint.disabled if no pod needs them"
+RESOURCE_CLAIMS: Final = "DynamicResources"
+CLAIMS_REJECTED: Final = "plugin {name!r} only rejects pods with resourceClaims here: they are not allocated"
+CLAIMS_REJECTED_REMEDY: Final = "list it under multiPoint.disabled to ignore resourceClaims"
 ARGS_IGNORED: Final = "arguments of plugin {name!r} have no effect: it does not exist here"
 WEIGHT_IGNORED: Final = "the weight of plugin {name!r} has no effect: it does not score"
 
@@ -56,15 +57,11 @@ _IGNORED: Final[Mapping[str, str]] = {
 """Fields that change no decision, with the reason."""
 
 _ABSENT: Final[Mapping[str, str]] = {
-    "VolumeRestrictions": "two pods may use a ReadWriteOncePod claim, or one cloud disk, at the same time",
-    "NodeVolumeLimits": "more volumes may be attached to a node than its CSI driver allows",
-    "DynamicResources": "resource claims are not allocated",
     "NodeDeclaredFeatures": "features that nodes declare are not compared with those that pods need",
     "GangScheduling": "use Coscheduling, with the label scheduling.x-k8s.io/pod-group",
     "TopologyPlacementGenerator": "pod groups are not placed as a whole",
     "PodGroupPodsCount": "pod groups are not placed as a whole",
 }
-_ABSENT_BY_DEFAULT: Final = ("VolumeRestrictions", "NodeVolumeLimits", "DynamicResources")
 _REMOVED: Final[Mapping[str, str]] = {
     **dict.fromkeys(
         ("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"), "NodeVolumeLimits replaced it"
@@ -82,8 +79,11 @@ _KUBE_POINTS: Final[Mapping[str, frozenset[str]]] = {
     "NodeAffinity": _PREPARED,
     "NodePorts": frozenset({"preFilter", "filter"}),
     "NodeResourcesFit": _PREPARED,
+    "VolumeRestrictions": frozenset({"preFilter", "filter"}),
     "VolumeBinding": _PREPARED | {"reserve", "preBind"},
     "VolumeZone": frozenset({"preFilter", "filter"}),
+    "NodeVolumeLimits": frozenset({"preFilter", "filter"}),
+    "DynamicResources": _PREPARED | {"preEnqueue", "postFilter", "reserve", "preBind"},
     "PodTopologySpread": _PREPARED,
     "InterPodAffinity": _PREPARED,
     "NodeResourcesBalancedAllocation": frozenset({"preScore", "score"}),
@@ -106,29 +106,37 @@ class KubeDecoder(Decoder):
         *("apiVersion", "kind", "profiles", "podInitialBackoffSeconds", "podMaxBackoffSeconds", "extenders"),
         *_IGNORED,
     )
+    plugin_config_fields = ("name", "args")
     profile_fields = ("schedulerName", "plugins", "pluginConfig", "percentageOfNodesToScore")
 
     def configuration(self, value: object) -> SchedulerConfiguration:
-        given = value if isinstance(value, dict) else {}
-        if self._items(given.get("extenders") or [], ("extenders",)):
+        fields = value if isinstance(value, dict) else {}
+        if self._items(fields.get("extenders") or [], ("extenders",)):
             self._report(("extenders",), NO_EXTENDERS, NO_EXTENDERS_REMEDY)
-        found = super().configuration(value)
-        for profile in found.profiles:
+        configuration = super().configuration(value)
+        for profile in configuration.profiles:
             if profile.name == DEFAULT_SCHEDULER:
                 self._note((*profile.path, "schedulerName"), TAKES_ALL_PODS, TAKES_ALL_PODS_REMEDY)
-        return found
+        return configuration
 
     def _mapping(self, value: object, path: Steps, known: tuple[str, ...]) -> dict[str, Any]:
-        found = super()._mapping(value, path, known)
+        known_fields = super()._mapping(value, path, known)
         if known is self.fields or known is self.profile_fields:
-            for key in found.keys() & _IGNORED.keys():
+            for key in known_fields.keys() & _IGNORED.keys():
                 self._note((*path, key), IGNORED.format(reason=_IGNORED[key]))
                 if key == "percentageOfNodesToScore":
-                    self._integer(found[key], (*path, key), 0, low=0, high=100)
-        return found
+                    self._integer(known_fields[key], (*path, key), 0, low=0, high=100)
+        return known_fields
 
     def _weight(self, value: object) -> object:
         return super()._weight(value) or None  # 0 means 1
+
+    def _disabled(self, value: object, path: Steps) -> Disabled:
+        if isinstance(value, dict) and "weight" in value:
+            # Both lists have the same type in its API: kube-scheduler itself writes `weight: 0` when it prints them.
+            self._integer(value["weight"], (*path, "weight"), 0, low=-(2**31), high=2**31 - 1)
+            value = {key: part for key, part in value.items() if key != "weight"}
+        return super()._disabled(value, path)
 
     def _note(self, path: Steps, message: str, remedy: str = "") -> None:
         self.notes.append(Problem(path=path, message=message, remedy=remedy))
@@ -144,13 +152,16 @@ class Adapted:
 def adapt(profile: ProfileConfiguration, points: Points) -> Adapted:
     """Remove from a profile what has no effect here. ``points`` are those of the plugins that exist."""
     problems: list[Problem] = []
-    notes = list(_check_defaults(profile))
+    notes: list[Problem] = []
+    if RESOURCE_CLAIMS in points and not profile.at(MULTI_POINT).disables(RESOURCE_CLAIMS):
+        message = CLAIMS_REJECTED.format(name=RESOURCE_CLAIMS)
+        notes.append(Problem(path=profile.path, message=message, remedy=CLAIMS_REJECTED_REMEDY))
     sets = {
         field: PluginSet(
-            enabled=tuple(_enabled(given, field, points, problems, notes)),
-            disabled=tuple(_disabled(given)),
+            enabled=tuple(_enabled(plugin_set, field, points, problems, notes)),
+            disabled=tuple(_disabled(plugin_set)),
         )
-        for field, given in profile.sets.items()
+        for field, plugin_set in profile.sets.items()
     }
     plugin_config: list[PluginArgs] = []
     for args in profile.plugin_config:
@@ -163,51 +174,41 @@ def adapt(profile: ProfileConfiguration, points: Points) -> Adapted:
 
 
 def _enabled(
-    given: PluginSet, field: str, points: Points, problems: list[Problem], notes: list[Problem]
+    plugin_set: PluginSet, field: str, points: Points, problems: list[Problem], notes: list[Problem]
 ) -> Iterator[Enabled]:
-    for each in given.enabled:
-        if each.name not in points:
-            missing = _missing(each)
+    for entry in plugin_set.enabled:
+        if entry.name not in points:
+            missing = _missing(entry)
             if missing is None:
-                yield each  # resolution reports an unknown plugin
+                yield entry  # resolution reports an unknown plugin
             else:
                 problems.append(missing)
-        elif field in _KUBE_POINTS.get(each.name, ()) and _point(field) not in points[each.name]:
+        elif field in _KUBE_POINTS.get(entry.name, ()) and _point(field) not in points[entry.name]:
             continue
-        elif each.weight is not None and SCORE not in points[each.name]:
-            message = WEIGHT_IGNORED.format(name=each.name)
-            notes.append(Problem(path=(*each.path, "weight"), message=message))
-            yield replace(each, weight=None)
+        elif entry.weight is not None and SCORE not in points[entry.name]:
+            message = WEIGHT_IGNORED.format(name=entry.name)
+            notes.append(Problem(path=(*entry.path, "weight"), message=message))
+            yield replace(entry, weight=None)
         else:
-            yield each
+            yield entry
 
 
-def _missing(each: Enabled) -> Problem | None:
-    path = (*each.path, "name")
-    if each.name in _ABSENT:
-        message = ABSENT.format(name=each.name, reason=_ABSENT[each.name])
+def _missing(entry: Enabled) -> Problem | None:
+    path = (*entry.path, "name")
+    if entry.name in _ABSENT:
+        message = ABSENT.format(name=entry.name, reason=_ABSENT[entry.name])
         return Problem(path=path, message=message, remedy=ABSENT_REMEDY)
-    if each.name in _REMOVED:
-        message = REMOVED.format(name=each.name, reason=_REMOVED[each.name])
+    if entry.name in _REMOVED:
+        message = REMOVED.format(name=entry.name, reason=_REMOVED[entry.name])
         return Problem(path=path, message=message, remedy=REMOVED_REMEDY)
     return None
 
 
-def _disabled(given: PluginSet) -> Iterator[Disabled]:
+def _disabled(plugin_set: PluginSet) -> Iterator[Disabled]:
     """Leave out plugins that do not exist here, which are disabled anyway."""
-    for each in given.disabled:
-        if each.name not in _ABSENT and each.name not in _REMOVED:
-            yield each
-
-
-def _check_defaults(profile: ProfileConfiguration) -> Iterator[Problem]:
-    given = profile.at(MULTI_POINT)
-    names = [name for name in _ABSENT_BY_DEFAULT if not given.disables(name)]
-    if names:
-        message = ABSENT_BY_DEFAULT.format(
-            names=", ".join(names), reasons="; ".join(_ABSENT[name] for name in names)
-        )
-        yield Problem(path=profile.path, message=message, remedy=ABSENT_BY_DEFAULT_REMEDY)
+    for entry in plugin_set.disabled:
+        if entry.name not in _ABSENT and entry.name not in _REMOVED:
+            yield entry
 
 
 def _point(field: str) -> str:

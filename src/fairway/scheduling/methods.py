@@ -13,8 +13,8 @@ import numpy as np
 
 from fairway.engine.points import Context, Raw, Reads
 from fairway.engine.status import OK, Code, Status
-from fairway.fleet import bitmap
-from fairway.fleet.bitmap import Bits, Rows
+from fairway.hosts import bitmap
+from fairway.hosts.bitmap import Bits, Rows
 from fairway.scheduling.checks import (
     check_eligible,
     check_mask,
@@ -169,24 +169,24 @@ def methods_of(kind: type[Any]) -> dict[str, Method]:
         lambda result, raw, _extent: check_normalized(result, count=len(raw)),
         None,
     )
-    found = {
+    methods = {
         name: Method(point=point, call=partial(_call, name), check=check, fallback=fallback)
         for name, (point, check, fallback) in known.items()
         if hasattr(kind, name)
     }
-    if "filter" in found and "filter_fleet" not in found:
+    if "filter" in methods and "filter_fleet" not in methods:
         point, check, fallback = known["filter_fleet"]
-        found["filter_fleet"] = Method(point=point, call=_filter_each, check=check, fallback=fallback)
-    if "score" in found and "score_fleet" not in found:
+        methods["filter_fleet"] = Method(point=point, call=_filter_each, check=check, fallback=fallback)
+    if "score" in methods and "score_fleet" not in methods:
         point, check, fallback = known["score_fleet"]
-        found["score_fleet"] = Method(point=point, call=_score_each, check=check, fallback=fallback)
+        methods["score_fleet"] = Method(point=point, call=score_each, check=check, fallback=fallback)
     for name in ("filter_remedies", "score_remedies", "choice_remedies"):
-        if name in found:
-            found[name] = replace(found[name], call=partial(_call_and_collect, name))
+        if name in methods:
+            methods[name] = replace(methods[name], call=partial(_call_and_collect, name))
     for name in ("reads", "basis", "until"):
-        if name in found and "score" not in found:
-            found[name] = replace(found[name], point="Filter")
-    return found
+        if name in methods and "score" not in methods:
+            methods[name] = replace(methods[name], point="Filter")
+    return methods
 
 
 def _call(name: str, plugin: Any, *args: Any) -> Any:
@@ -213,9 +213,9 @@ def _filter_each(plugin: Any, context: Context, candidates: Bits) -> tuple[Statu
     return final, bitmap.from_rows(passed, context.snapshot.capacity)
 
 
-def _score_each(plugin: Any, context: Context, rows: Rows) -> Raw:
-    found = [check_score(plugin.score(context, row), final=False) for row in rows.tolist()]
-    present = np.array([score is not None for score in found], dtype=np.bool_)
-    kind = np.float64 if any(isinstance(score, float) for score in found) else np.int64
-    values: Any = np.array([0 if score is None else score for score in found], dtype=kind)
+def score_each(plugin: Any, context: Context, rows: Rows) -> Raw:
+    scores = [check_score(plugin.score(context, row), final=False) for row in rows.tolist()]
+    present = np.array([score is not None for score in scores], dtype=np.bool_)
+    kind = np.float64 if any(isinstance(score, float) for score in scores) else np.int64
+    values: Any = np.array([0 if score is None else score for score in scores], dtype=kind)
     return Raw(values, None if present.all() else present)

@@ -14,9 +14,6 @@ from fairway.api.pod_affinity import (
     NodeAffinity,
     TopologySpreadConstraint,
 )
-from fairway.machines.settings import machine_settings
-from fairway.plugins.pods.vm_scaling import NAME as MACHINES
-from fairway.plugins.pods.vm_scaling import VirtualMachineAutoscaling
 from fairway.scheduling.configuration import (
     KNOWN,
     NEAR,
@@ -28,9 +25,14 @@ from fairway.scheduling.configuration import (
     Steps,
 )
 from fairway.scheduling.kube_configuration import API_VERSION
+from fairway.workloads.machines.settings import machine_settings
+from fairway.workloads.pods.plugins.vm_scaling import NAME as MACHINES
+from fairway.workloads.pods.plugins.vm_scaling import VirtualMachineAutoscaling
 
 IGNORED: Final = "has no effect: {reason}"
-NO_CLAIMS_BOUND: Final = "Fairway schedules pods whose claims are bound, and binds no claim"
+NO_VOLUMES_SCORED: Final = "Fairway does not score nodes by their volumes, as kube-scheduler 1.36 by default"
+NOTHING_ALLOCATED: Final = "pods with resourceClaims are rejected"
+BAD_TIMEOUT: Final = "must not be negative; got {given}"
 GROUPS_NOT_DELAYED: Final = "the pods of a group that gave up have the back-off of every pod"
 WITH_SYSTEM: Final = "must be empty because defaultingType is System"
 WITH_SYSTEM_REMEDY: Final = "write defaultingType: List"
@@ -101,6 +103,11 @@ class _VolumeBindingArgs(_Args, frozen=True):
     shape: tuple[_Point, ...] = ()
 
 
+class _ResourceClaimArgs(_Args, frozen=True):
+    filter_timeout: str | int = ""
+    binding_timeout: str | int = ""
+
+
 class _CoschedulingArgs(_Args, frozen=True):
     permit_waiting_time_seconds: int = 300
     pod_group_backoff_seconds: int = 0
@@ -114,10 +121,12 @@ _KINDS: Final[Mapping[str, type[_Args]]] = {
     "NodeAffinity": _NodeAffinityArgs,
     "DefaultPreemption": _PreemptionArgs,
     "VolumeBinding": _VolumeBindingArgs,
+    "DynamicResources": _ResourceClaimArgs,
     "Coscheduling": _CoschedulingArgs,
 }
 _IGNORED: Final[Mapping[str, Mapping[str, str]]] = {
-    "VolumeBinding": dict.fromkeys(("bindTimeoutSeconds", "shape"), NO_CLAIMS_BOUND),
+    "VolumeBinding": {"shape": NO_VOLUMES_SCORED},
+    "DynamicResources": dict.fromkeys(("filterTimeout", "bindingTimeout"), NOTHING_ALLOCATED),
     "Coscheduling": {"podGroupBackoffSeconds": GROUPS_NOT_DELAYED},
 }
 _NOT_PASSED: Final = frozenset({"api_version", "kind"})
@@ -131,31 +140,33 @@ class DecodedArgs:
     notes: tuple[Problem, ...] = ()
 
 
-def decode_args(given: PluginArgs) -> DecodedArgs:
+def decode_args(plugin_args: PluginArgs) -> DecodedArgs:
     """Check the arguments of a built-in plugin, and rename them to its keyword arguments. Others are not changed."""
-    if given.name == MACHINES:
-        return _check_machines(given)
-    kind = _KINDS.get(given.name)
+    if plugin_args.name == MACHINES:
+        return _check_machines(plugin_args)
+    kind = _KINDS.get(plugin_args.name)
     if kind is None:
-        return DecodedArgs(args=given.args)
-    path = (*given.path, "args")
-    args = _without_nulls(given.args)
+        return DecodedArgs(args=plugin_args.args)
+    path = (*plugin_args.path, "args")
+    args = _without_nulls(plugin_args.args)
     try:
         decoded = msgspec.convert(args, kind)
     except msgspec.ValidationError as error:
         return DecodedArgs(args={}, problems=(_explain(error, path, kind),))
-    expected = f"{given.name}Args"
+    expected = f"{plugin_args.name}Args"
     if decoded.kind not in ("", expected):
         message = WRONG_WORD.format(choices=expected, given=decoded.kind)
         remedy = WRITE.format(example=f"kind: {expected}")
         return DecodedArgs(args={}, problems=(Problem(path=(*path, "kind"), message=message, remedy=remedy),))
-    ignored = _IGNORED.get(given.name, {})
-    check = _CHECKS.get(given.name)
+    ignored = _IGNORED.get(plugin_args.name, {})
+    check = _CHECKS.get(plugin_args.name)
     return DecodedArgs(
         args={
-            each.name: args[each.encode_name]
-            for each in msgspec.structs.fields(kind)
-            if each.encode_name in args and each.encode_name not in ignored and each.name not in _NOT_PASSED
+            field.name: args[field.encode_name]
+            for field in msgspec.structs.fields(kind)
+            if field.encode_name in args
+            and field.encode_name not in ignored
+            and field.name not in _NOT_PASSED
         },
         problems=() if check is None else tuple(check(decoded, path)),
         notes=tuple(
@@ -166,14 +177,14 @@ def decode_args(given: PluginArgs) -> DecodedArgs:
     )
 
 
-def _check_machines(given: PluginArgs) -> DecodedArgs:
-    args = _without_nulls(given.args)
+def _check_machines(plugin_args: PluginArgs) -> DecodedArgs:
+    args = _without_nulls(plugin_args.args)
     try:
         machine_settings(args)
         # A profile need not enable the plugin, which the controller adds.
         VirtualMachineAutoscaling(**args)
     except ValueError as error:
-        return DecodedArgs(args={}, problems=(Problem(path=(*given.path, "args"), message=str(error)),))
+        return DecodedArgs(args={}, problems=(Problem(path=(*plugin_args.path, "args"), message=str(error)),))
     return DecodedArgs(args=args)
 
 
@@ -186,15 +197,15 @@ def _check_spread(args: Any, path: Steps) -> list[Problem]:
         return [Problem(path=where, message=WITH_SYSTEM, remedy=WITH_SYSTEM_REMEDY)]
     problems: list[Problem] = []
     known: set[tuple[str, str]] = set()
-    for at, each in enumerate(args.default_constraints):
-        key, action = each.topologyKey, each.whenUnsatisfiable
+    for at, constraint in enumerate(args.default_constraints):
+        key, action = constraint.topologyKey, constraint.whenUnsatisfiable
         wrong = {
             "topologyKey": "" if key else NO_KEY,
-            "maxSkew": "" if each.maxSkew > 0 else NO_SKEW.format(given=each.maxSkew),
+            "maxSkew": "" if constraint.maxSkew > 0 else NO_SKEW.format(given=constraint.maxSkew),
             "whenUnsatisfiable": ""
             if action in (DO_NOT_SCHEDULE, SCHEDULE_ANYWAY)
             else NO_ACTION.format(given=action),
-            "labelSelector": "" if each.labelSelector is None else NO_SELECTOR,
+            "labelSelector": "" if constraint.labelSelector is None else NO_SELECTOR,
         }
         problems += [Problem(path=(*where, at, field), message=text) for field, text in wrong.items() if text]
         if (key, action) in known:
@@ -205,15 +216,24 @@ def _check_spread(args: Any, path: Steps) -> list[Problem]:
 
 def _check_balanced(args: Any, path: Steps) -> list[Problem]:
     return [
-        Problem(path=(*path, "resources", at, "weight"), message=WEIGHT_OF_BALANCE.format(given=each.weight))
-        for at, each in enumerate(args.resources)
-        if each.weight != 1
+        Problem(
+            path=(*path, "resources", at, "weight"), message=WEIGHT_OF_BALANCE.format(given=resource.weight)
+        )
+        for at, resource in enumerate(args.resources)
+        if resource.weight != 1
     ]
+
+
+def _check_volumes(args: Any, path: Steps) -> list[Problem]:
+    seconds = args.bind_timeout_seconds
+    message = BAD_TIMEOUT.format(given=seconds)
+    return [Problem(path=(*path, "bindTimeoutSeconds"), message=message)] if seconds < 0 else []
 
 
 _CHECKS: Final[Mapping[str, Callable[[Any, Steps], list[Problem]]]] = {
     "PodTopologySpread": _check_spread,
     "NodeResourcesBalancedAllocation": _check_balanced,
+    "VolumeBinding": _check_volumes,
 }
 
 _AT: Final = re.compile(r"^(?P<message>.*?)(?: - at `\$(?P<path>.*)`)?$", re.DOTALL)
@@ -222,8 +242,8 @@ _UNKNOWN: Final = re.compile(r"Object contains unknown field `(?P<field>.*)`")
 
 
 def _explain(error: msgspec.ValidationError, path: Steps, kind: type[_Args]) -> Problem:
-    found = _AT.match(str(error))
-    message, where = (found["message"], found["path"] or "") if found else (str(error), "")
+    match = _AT.match(str(error))
+    message, where = (match["message"], match["path"] or "") if match else (str(error), "")
     steps = tuple(int(index) if index else name for name, index in _STEP.findall(where))
     unknown = _UNKNOWN.match(message)
     if unknown is None:
@@ -236,17 +256,17 @@ def _explain(error: msgspec.ValidationError, path: Steps, kind: type[_Args]) -> 
 
 def _names_of(kind: type[Any]) -> set[str]:
     """Return the names of all fields, also of nested objects."""
-    found: set[str] = set()
-    for each in msgspec.structs.fields(kind):
-        found.add(each.encode_name)
-        args = (each.type, *getattr(each.type, "__args__", ()))
+    names: set[str] = set()
+    for field in msgspec.structs.fields(kind):
+        names.add(field.encode_name)
+        args = (field.type, *getattr(field.type, "__args__", ()))
         for nested in args:
             if isinstance(nested, type) and issubclass(nested, msgspec.Struct):
-                found |= _names_of(nested)
-    return found
+                names |= _names_of(nested)
+    return names
 
 
 def _without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _without_nulls(each) for key, each in value.items() if each is not None}
-    return [_without_nulls(each) for each in value] if isinstance(value, list) else value
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value

@@ -8,7 +8,7 @@ the next fault then doubles the time. A plugin without faults for a while starts
 from dataclasses import dataclass
 from typing import Final
 
-FAULTS: Final = 5
+MOST_FAULTS: Final = 5
 """Faults in a row that lead to quarantine."""
 FIRST_SECONDS: Final = 10.0
 LONGEST_SECONDS: Final = 600.0
@@ -48,7 +48,7 @@ class Quarantine:
             record.times = 0
         record.faults += 1
         on_trial = record.times > 0
-        if not (stalled or on_trial or record.faults >= FAULTS):
+        if not (stalled or on_trial or record.faults >= MOST_FAULTS):
             return None
         seconds = min(LONGEST_SECONDS, FIRST_SECONDS * 2.0**record.times)
         record.faults = 0

@@ -20,7 +20,6 @@ from fairway.api.clusterset import (
     ManagedClusterSetSpec,
 )
 from fairway.api.decision import ClusterDecision, PlacementDecision, PlacementDecisionStatus
-from fairway.api.meta import ObjectMeta
 from fairway.api.placement import (
     ADD_ON,
     BUILT_IN,
@@ -44,7 +43,8 @@ from fairway.api.score import (
     ManagedClusterScoreStatus,
     managed_cluster_score_name,
 )
-from fairway.api.selector import LabelSelector, LabelSelectorRequirement
+from kubewire.api.meta import ObjectMeta
+from kubewire.api.selector import LabelSelector, LabelSelectorRequirement
 
 
 def cluster(
@@ -123,7 +123,7 @@ def decision(
             name=name, namespace=namespace, labels={PLACEMENT_LABEL: placement} if placement else {}
         ),
         status=PlacementDecisionStatus(
-            decisions=tuple(ClusterDecision(clusterName=each) for each in clusters)
+            decisions=tuple(ClusterDecision(clusterName=cluster) for cluster in clusters)
         ),
     )
 

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from fairway.api.cluster import CLUSTER_SET_LABEL
-from fairway.api.meta import TRUE, find_condition
 from fairway.api.placement import Placement
-from fairway.clusters.snapshot import ClusterSnapshot, clusters_of
 from fairway.engine.fault import Fault
 from fairway.engine.status import Code, Status
-from fairway.placement import conditions
-from fairway.placement.verdict import LABEL_LENGTH, Verdict
-from fairway.plugins import clustersets, missing_score
-from fairway.plugins.addon_score import EXPIRED
-from fairway.plugins.trust import trust_of
+from fairway.hosts.clusters.snapshot import ClusterSnapshot, clusters_of
+from fairway.workloads.placement import conditions
+from fairway.workloads.placement.plugins import clustersets, missing_score
+from fairway.workloads.placement.plugins.addon_score import EXPIRED
+from fairway.workloads.placement.verdict import LABEL_LENGTH, Verdict
+from fairway.workloads.placement.workload import placement_of
+from kubewire.api.meta import TRUE, find_condition
 
 ERROR: Final = "Error"
 MISCONFIGURED: Final = "Misconfigured"
@@ -55,7 +55,7 @@ _EXPIRED: Final = re.compile(
     re.DOTALL,
 )
 
-BRIEF: Final = 240
+BRIEF_LENGTH: Final = 240
 NAMES_SHOWN: Final = 3
 
 
@@ -76,7 +76,7 @@ class Advice:
             more = len(names) - NAMES_SHOWN
             return f"{listed['before']}{' '.join(names[:NAMES_SHOWN])} and {more:,} more{listed['after']}"
         text = " ".join(words)
-        return text if len(text) <= BRIEF else f"{text[:BRIEF].rsplit(' ', 1)[0]} …"
+        return text if len(text) <= BRIEF_LENGTH else f"{text[:BRIEF_LENGTH].rsplit(' ', 1)[0]} …"
 
 
 def disabled_reason(source: Placement) -> str:
@@ -84,31 +84,31 @@ def disabled_reason(source: Placement) -> str:
     return DELETING if source.metadata.deletionTimestamp is not None else DISABLED
 
 
-def satisfied(found: Verdict) -> tuple[bool, str]:
+def satisfied(verdict: Verdict) -> tuple[bool, str]:
     """Return whether the placement is satisfied, and the reason; an error has no condition."""
-    condition = find_condition(found.conditions, conditions.SATISFIED)
+    condition = find_condition(verdict.conditions, conditions.SATISFIED)
     return (False, ERROR) if condition is None else (condition.status == TRUE, condition.reason)
 
 
-def advise(source: Placement, found: Verdict) -> tuple[Advice, ...]:
-    """Yield nothing for a placement without problems."""
-    status = found.status
+def advise(source: Placement, verdict: Verdict) -> tuple[Advice, ...]:
+    """Return advice about each problem of the placement."""
+    status = verdict.status
     advice: list[Advice] = []
     if status.code is Code.ERROR:
-        advice.append(Advice(ERROR, status.message, _correct(status, found.outcome.faults)))
+        advice.append(Advice(ERROR, status.message, _correct(status, verdict.outcome.faults)))
     elif status.code is Code.MISCONFIGURED:
         advice.append(Advice(MISCONFIGURED, status.message, _correct(status)))
     elif status.code is Code.WARNING:
-        words = _correct(status, found.outcome.faults) if found.outcome.faults else _about_scores(status)
+        words = _correct(status, verdict.outcome.faults) if verdict.outcome.faults else _about_scores(status)
         advice.append(Advice(WARNING, status.message, words))
-    for fault in trust_of(source.metadata.annotations).faults:
+    for fault in placement_of(verdict.outcome.context).trust.faults:
         words = NO_EFFECT.format(annotation=fault.annotation, words=fault.words)
         advice.append(Advice(WARNING, words, CORRECT))
-    good, reason = satisfied(found)
+    good, reason = satisfied(verdict)
     if not good and not status.aborts:
-        condition = find_condition(found.conditions, conditions.SATISFIED)
+        condition = find_condition(verdict.conditions, conditions.SATISFIED)
         message = "" if condition is None else condition.message
-        advice.append(Advice(UNSATISFIED, message, _remedy(reason, source, found)))
+        advice.append(Advice(UNSATISFIED, message, _remedy(reason, source, verdict)))
     return tuple(advice)
 
 
@@ -130,9 +130,9 @@ def _correct(status: Status, faults: Sequence[Fault] = ()) -> str:
     return SEE_PLUGIN.format(plugin=status.plugin) if status.plugin else RENAME
 
 
-def _remedy(reason: str, source: Placement, found: Verdict) -> str:
+def _remedy(reason: str, source: Placement, verdict: Verdict) -> str:
     meta = source.metadata
-    snapshot = clusters_of(found.outcome.snapshot)
+    snapshot = clusters_of(verdict.outcome.snapshot)
     match reason:
         case conditions.NO_BINDINGS:
             if missing := tuple(sorted(snapshot.bindings.get(meta.namespace, ()))):
@@ -141,17 +141,17 @@ def _remedy(reason: str, source: Placement, found: Verdict) -> str:
                 )
             return BIND.format(namespace=meta.namespace, sets=_sets(snapshot))
         case conditions.NO_INTERSECTION:
-            bound = clustersets.sets_of(found.outcome.context).bound
-            asked = dict.fromkeys(source.spec.clusterSets)
-            missing = tuple(name for name in asked if name not in snapshot.sets)
-            if len(missing) == len(asked):
+            bound = clustersets.sets_of(verdict.outcome.context).bound
+            wanted_sets = dict.fromkeys(source.spec.clusterSets)
+            missing = tuple(name for name in wanted_sets if name not in snapshot.sets)
+            if len(missing) == len(wanted_sets):
                 return CREATE_WANTED.format(
                     namespace=meta.namespace, missing=_listed(missing), bound=_listed(bound)
                 )
             return BIND_WANTED.format(namespace=meta.namespace, bound=_listed(bound))
         case conditions.SETS_EMPTY:
             return FILL if snapshot.hosts.row_of else NO_CLUSTERS
-        case _ if found.outcome.context.workload.wanted == 0:
+        case _ if verdict.outcome.context.workload.wanted == 0:
             return WANTS_NONE
         case _:
             return SEE.format(name=f"{meta.namespace}/{meta.name}")

@@ -13,7 +13,6 @@ from typing import Final
 
 import numpy as np
 
-from fairway.clusters import cells
 from fairway.engine.fault import FaultError
 from fairway.engine.forms import ChooseCalls, FilterCalls, PreFilterCalls, ScoreCalls
 from fairway.engine.outcome import Outcome
@@ -21,7 +20,8 @@ from fairway.engine.points import Reader
 from fairway.engine.ranking import better_than
 from fairway.engine.remedies import Remedy, WantMore
 from fairway.engine.trace import Trace
-from fairway.fleet.column import MEMBERSHIP
+from fairway.hosts.clusters import cells
+from fairway.hosts.column import MEMBERSHIP
 from fairway.whatif.edits import Edit
 from fairway.whatif.proposals import NumericCandidate, Proposals, Proposer
 from fairway.whatif.world import World
@@ -72,8 +72,8 @@ class _BarrierFinder:
     def rejection(self, plugin: str, words: str) -> Barrier:
         calls = self._rejecting(plugin)
         if calls is not None and calls.remedies is not None:
-            found = self._ask(partial(calls.remedies.filter_remedies, self._context, self._row))
-            self._proposer.propose(found, self._proposals, publish=True)
+            remedies = self._ask(partial(calls.remedies.filter_remedies, self._context, self._row))
+            self._proposer.propose(remedies, self._proposals, publish=True)
         if not self._proposals.remedies and not self._notes:
             self._note(plugin, None if calls is None else calls.reader)
         return self._barrier(plugin, words)
@@ -81,7 +81,7 @@ class _BarrierFinder:
     def _rejecting(self, plugin: str) -> PreFilterCalls | FilterCalls | None:
         plugins = self._outcome.plugins
         calls: tuple[PreFilterCalls | FilterCalls, ...] = (*plugins.pre_filters, *plugins.filters)
-        return next((each for each in calls if each.plugin.name == plugin), None)
+        return next((call for call in calls if call.plugin.name == plugin), None)
 
     def ranking(self) -> Barrier:
         details, chosen = self._outcome.details, self._outcome.selected_rows
@@ -90,9 +90,9 @@ class _BarrierFinder:
             mine = int(details.totals[np.searchsorted(details.rows, self._row)])
             gap = int(details.totals[np.searchsorted(details.rows, chosen)].min()) - mine
         weights: dict[str, int] = {}
-        for each in self._outcome.plugins.scores:
-            weights[each.plugin.name] = weights.get(each.plugin.name, 0) + each.weight
-        scorers = {each.plugin.name: each for each in self._outcome.plugins.scores}
+        for scorer in self._outcome.plugins.scores:
+            weights[scorer.plugin.name] = weights.get(scorer.plugin.name, 0) + scorer.weight
+        scorers = {scorer.plugin.name: scorer for scorer in self._outcome.plugins.scores}
         for name, weight in weights.items():
             if weight != 0:
                 self._improve(scorers[name], weight, gap)
@@ -104,23 +104,23 @@ class _BarrierFinder:
         if scorer.remedies is None:
             self._note(scorer.plugin.name, scorer.reader)
             return
-        found = self._ask(partial(scorer.remedies.score_remedies, self._context, self._row, weight))
+        remedies = self._ask(partial(scorer.remedies.score_remedies, self._context, self._row, weight))
         # Ties are decided by name, so one more point may be needed to pass the last selected cluster.
         enough = -(-gap // abs(weight))
-        self._proposer.propose(found, self._proposals, guesses=(enough, enough + 1))
+        self._proposer.propose(remedies, self._proposals, guesses=(enough, enough + 1))
 
     def _choose(self, chooser: ChooseCalls) -> None:
         details = self._outcome.details
-        found: Iterable[Remedy]
+        remedies: Iterable[Remedy]
         if chooser.remedies is None:
             self._note(chooser.plugin.name, None)
             ranks = self._outcome.snapshot.hosts.rank[details.rows]
             better = better_than(self._row, details.rows, details.totals, ranks)
-            found = (WantMore(guesses=(int(better.sum()) + 1,)),)
+            remedies = (WantMore(guesses=(int(better.sum()) + 1,)),)
         else:
             propose = chooser.remedies.choice_remedies
-            found = self._ask(partial(propose, self._context, self._row, details.rows, details.totals))
-        self._proposer.propose(found, self._proposals)
+            remedies = self._ask(partial(propose, self._context, self._row, details.rows, details.totals))
+        self._proposer.propose(remedies, self._proposals)
 
     def _ask(self, propose: Callable[[], Iterable[Remedy]]) -> tuple[Remedy, ...]:
         """Return the remedies of a plugin; none if it fails."""
@@ -137,21 +137,21 @@ class _BarrierFinder:
 
     def _display_reads(self, reader: Reader) -> str:
         try:
-            found = reader.reads(self._context)
+            reads = reader.reads(self._context)
         except FaultError:
             return ""
-        columns = sorted({*found.cells, *found.shared} - {MEMBERSHIP})
-        shown = [cells.describe(each) for each in columns[:COLUMNS_SHOWN]]
+        columns = sorted({*reads.cells, *reads.shared} - {MEMBERSHIP})
+        shown = [cells.describe(column) for column in columns[:COLUMNS_SHOWN]]
         if len(columns) > COLUMNS_SHOWN:
             shown.append(f"{len(columns) - COLUMNS_SHOWN} more")
         return ", ".join(shown)
 
     def _barrier(self, plugin: str, words: str) -> Barrier:
-        found = self._proposals
+        proposals = self._proposals
         return Barrier(
             plugin=plugin,
             words=words,
-            edits=tuple(dict.fromkeys(found.edits)),
-            candidates=tuple(found.candidates),
-            notes=(*self._notes, *found.unusable),
+            edits=tuple(dict.fromkeys(proposals.edits)),
+            candidates=tuple(proposals.candidates),
+            notes=(*self._notes, *proposals.unusable),
         )

@@ -19,7 +19,7 @@ from typing import Final
 
 from fairway.engine import cycle
 from fairway.engine.outcome import Outcome
-from fairway.fleet.instant import Micros
+from fairway.hosts.instant import Micros
 from fairway.whatif.advice import advise, disabled_reason
 from fairway.whatif.barriers import Barrier, barrier_of
 from fairway.whatif.edits import Edit, NumericEdit, applied, cluster_of
@@ -91,17 +91,17 @@ def counterfactual(world: World, key: Key, cluster: str, *, now: Micros) -> Coun
     if workload.idle:
         why = SCHEDULING_DISABLED.format(why=disabled_reason(workload.placement))
         return Counterfactual(key, cluster, State.BLOCKED, obstacle=why)
-    found = world.look(key, now=now)
-    if found.status.aborts:
-        advice = advise(workload.placement, found)[0]
+    verdict = world.decide(key, now=now)
+    if verdict.status.aborts:
+        advice = advise(workload.placement, verdict)[0]
         words = FIX_FIRST.format(message=advice.message, remedy=advice.remedy)
         return Counterfactual(key, cluster, State.BLOCKED, obstacle=words)
-    if cluster in found.outcome.selected:
-        return Counterfactual(key, cluster, State.SELECTED, margin=_margin(found.outcome, cluster))
+    if cluster in verdict.outcome.selected:
+        return Counterfactual(key, cluster, State.SELECTED, margin=_margin(verdict.outcome, cluster))
     if source.metadata.deletionTimestamp is not None:
         return Counterfactual(key, cluster, State.BLOCKED, obstacle=CLUSTER_GOES)
-    before = frozenset(found.outcome.selected)
-    del found  # Its snapshot would make the fleet copy what it shares before every edit.
+    before = frozenset(verdict.outcome.selected)
+    del verdict  # Its snapshot would make the fleet copy what it shares before every edit.
     return _Search(world, key, cluster, now=now).answer(before)
 
 
@@ -124,6 +124,8 @@ class _Search:
         solutions: set[tuple[Edit, ...]] = set()
         stopped = False
         for size in range(1, MOST_EDITS + 1):
+            # Shorter answers first, so that what a longer one contains is known to be insufficient. The same edits
+            # are visited again for each size, because more may follow them now.
             self._visited.clear()
             try:
                 for solution in self._solutions((), size):
@@ -134,11 +136,14 @@ class _Search:
                 stopped = True
             if solutions or stopped:
                 break
+        # An answer without edits means that the cycle selects the cluster now and did not before: a plugin does not
+        # repeat its results.
         ordered = sorted(solutions - {()}, key=_size)
         if not ordered:
             return self._no_answer(stopped=stopped, unstable=bool(solutions))
         best = ordered[0]
         with applied(self._world, best):
+            # Results of earlier runs are cached, so an unstable plugin is noticed here at the latest.
             after = frozenset(self._run().selected)
         if self._cluster not in after:
             return self._no_answer(stopped=stopped, unstable=True)
@@ -155,16 +160,22 @@ class _Search:
 
     def _no_answer(self, *, stopped: bool, unstable: bool = False) -> Counterfactual:
         """Return the obstacle: the nearest barrier that no edit removes, or else the first."""
-        found = [
-            (not each.final, bool(each.edits or each.candidates), len(edits), each.words, each.notes)
-            for edits, each in self._barriers.items()
-            if each is not None
+        ranked = [
+            (
+                not barrier.final,
+                bool(barrier.edits or barrier.candidates),
+                len(edits),
+                barrier.words,
+                barrier.notes,
+            )
+            for edits, barrier in self._barriers.items()
+            if barrier is not None
         ]
-        *_, words, notes = min(found, default=(UNSTABLE, ()))
+        *_, words, notes = min(ranked, default=(UNSTABLE, ()))
         if unstable:
             words = UNSTABLE
-        tried = sorted({edit for edits in self._works for edit in edits}, key=lambda each: _size((each,)))
-        shown = [each.describe() for each in tried[:SHOWN_TRIED]]
+        tried = sorted({edit for edits in self._works for edit in edits}, key=lambda edit: _size((edit,)))
+        shown = [edit.describe() for edit in tried[:SHOWN_TRIED]]
         if stopped:
             shown.append(STOPPED.format(runs=self._runs))
         return Counterfactual(
@@ -230,6 +241,7 @@ class _Search:
         if barrier is None:
             yield edits
             return
+        # One edit per target, because a second one would undo the first.
         used = {edit.target for edit in edits}
         last = len(edits) + 1 == size
         for edit in barrier.edits:
@@ -243,13 +255,14 @@ class _Search:
                 if smallest is not None:
                     yield (*edits, smallest)
             else:
+                # At its bound while more edits follow; ``_minimal`` reduces the number once all are known.
                 yield from self._solutions((*edits, candidate.edit), size)
 
     def _fewest_steps(self, edits: tuple[Edit, ...], candidate: NumericCandidate) -> NumericEdit | None:
         """Return the fewest steps that select the cluster, or None."""
         most = candidate.edit.steps
         low = 0
-        for steps in (*sorted(each for each in candidate.guesses if 0 < each < most), most // 2, most):
+        for steps in (*sorted(guess for guess in candidate.guesses if 0 < guess < most), most // 2, most):
             if steps <= low:
                 continue
             edit = candidate.edit.with_steps(steps)
@@ -264,7 +277,9 @@ class _Search:
         return edit.with_steps(steps)
 
     def _minimal(self, edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
-        """Return whether no subset selects the cluster, and no number can be changed by less."""
+        """Return the smallest subset that selects the cluster, with each number changed as little as possible."""
+        # Tried, not deduced: a cluster that becomes feasible changes the range of other scores, so fewer
+        # edits may do more.
         for count in range(1, len(edits)):
             for fewer in combinations(edits, count):
                 if self.works(fewer):
@@ -275,8 +290,9 @@ class _Search:
             others = (*edits[:at], *edits[at + 1 :])
             less = self._reduced(others, edit, low=0)
             if less.steps < edit.steps:
+                # From the start: with this number another edit may have become unnecessary.
                 return self._minimal((*edits[:at], less, *edits[at + 1 :]))
-        return tuple(sorted(edits, key=lambda each: (each.preference, each.describe())))
+        return tuple(sorted(edits, key=lambda edit: (edit.preference, edit.describe())))
 
 
 def least(works: Callable[[int], bool], low: int, high: int) -> int:
@@ -298,9 +314,9 @@ def least(works: Callable[[int], bool], low: int, high: int) -> int:
 def _size(edits: tuple[Edit, ...]) -> tuple[int, list[int], float, list[str]]:
     return (
         len(edits),
-        sorted((each.preference for each in edits), reverse=True),
-        sum(each.magnitude for each in edits),
-        [each.describe() for each in edits],
+        sorted((edit.preference for edit in edits), reverse=True),
+        sum(edit.magnitude for edit in edits),
+        [edit.describe() for edit in edits],
     )
 
 
@@ -317,7 +333,7 @@ def _alternatives(ordered: Sequence[tuple[Edit, ...]]) -> Iterator[tuple[Edit, .
 
 
 def _kinds(edits: tuple[Edit, ...]) -> tuple[tuple[object, ...], ...]:
-    return tuple(sorted((type(each).__name__, *map(str, each.target)) for each in edits))
+    return tuple(sorted((type(edit).__name__, *map(str, edit.target)) for edit in edits))
 
 
 def _margin(outcome: Outcome, cluster: str) -> Margin | None:

@@ -16,10 +16,10 @@ from msgspec import structs
 
 from fairway.api.cluster import CLUSTER_SET_LABEL, ClusterClaim, ManagedCluster, Taint
 from fairway.api.clusterset import ManagedClusterSetBinding, ManagedClusterSetBindingSpec
-from fairway.api.meta import ObjectMeta
 from fairway.api.placement import EQUAL, Placement, Toleration
-from fairway.plugins.taints import describe as describe_taint
 from fairway.whatif.world import Key, World
+from fairway.workloads.placement.plugins.taints import describe as describe_taint
+from kubewire.api.meta import ObjectMeta
 
 Undo = Callable[[], object]
 
@@ -217,8 +217,10 @@ class RemoveTaint(ClusterEdit):
         return f"remove the taint {taint} from cluster {self.cluster}"
 
     def change(self, source: ManagedCluster) -> ManagedCluster:
-        mine = (self.key, self.value, self.effect)
-        taints = tuple(each for each in source.spec.taints if (each.key, each.value, each.effect) != mine)
+        taint_key = (self.key, self.value, self.effect)
+        taints = tuple(
+            taint for taint in source.spec.taints if (taint.key, taint.value, taint.effect) != taint_key
+        )
         return structs.replace(source, spec=structs.replace(source.spec, taints=taints))
 
 
@@ -260,7 +262,7 @@ class SetClaim(ClusterEdit):
         return _changed("claim", self.key, self.cluster, old=self.old, new=self.value)
 
     def change(self, source: ManagedCluster) -> ManagedCluster:
-        claims = tuple(each for each in source.status.clusterClaims if each.name != self.key)
+        claims = tuple(claim for claim in source.status.clusterClaims if claim.name != self.key)
         if self.value is not None:
             claims = (*claims, ClusterClaim(name=self.key, value=self.value))
         return structs.replace(source, status=structs.replace(source.status, clusterClaims=claims))

@@ -6,19 +6,19 @@ An explanation changes nothing. It groups the results of the cycle and the messa
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from fairway.api.meta import find_condition
 from fairway.engine import cycle
 from fairway.engine.fault import FaultError
 from fairway.engine.outcome import Outcome
 from fairway.engine.points import Filter
 from fairway.engine.status import Status
 from fairway.engine.trace import HostTrace, Trace
-from fairway.fleet.instant import Micros
-from fairway.placement.conditions import SATISFIED
-from fairway.placement.verdict import Verdict
+from fairway.hosts.instant import Micros
 from fairway.whatif.advice import Advice, advise, disabled_reason, satisfied
 from fairway.whatif.counterfactual import Counterfactual, counterfactual
 from fairway.whatif.world import Key, World
+from fairway.workloads.placement.conditions import SATISFIED
+from fairway.workloads.placement.verdict import Verdict
+from kubewire.api.meta import find_condition
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,39 +80,39 @@ class Explanation:
 def explain(world: World, key: Key, *, now: Micros, cluster: str | None = None) -> Explanation:
     """Explain a decision. Raise KeyError if the placement or cluster does not exist."""
     workload = world.workload(key)
-    found = world.look(key, now=now)
+    verdict = world.decide(key, now=now)
     answer = None
     if cluster is not None:
-        answer = _about(found.outcome, cluster, counterfactual(world, key, cluster, now=now))
-    good, reason = satisfied(found)
-    hosts = list(Trace(found.outcome))
+        answer = _about(verdict.outcome, cluster, counterfactual(world, key, cluster, now=now))
+    good, reason = satisfied(verdict)
+    hosts = list(Trace(verdict.outcome))
     return Explanation(
         placement=key,
         wanted=workload.wanted,
-        clusters=len(found.outcome.snapshot.hosts),
+        clusters=len(verdict.outcome.snapshot.hosts),
         satisfied=good,
         reason=reason,
-        message=_message(found),
+        message=_message(verdict),
         disabled_reason=disabled_reason(workload.placement) if workload.idle else "",
-        advice=advise(workload.placement, found),
-        chosen=tuple(each for each in hosts if each.selected),
-        passed_over=tuple(each for each in hosts if each.rank is not None and not each.selected),
-        rejected=tuple(_rejections(found.outcome, (each for each in hosts if each.rank is None))),
+        advice=advise(workload.placement, verdict),
+        chosen=tuple(host for host in hosts if host.selected),
+        passed_over=tuple(host for host in hosts if host.rank is not None and not host.selected),
+        rejected=tuple(_rejections(verdict.outcome, (host for host in hosts if host.rank is None))),
         cluster=answer,
     )
 
 
-def _message(found: Verdict) -> str:
-    condition = find_condition(found.conditions, SATISFIED)
-    return found.status.message if condition is None else condition.message
+def _message(verdict: Verdict) -> str:
+    condition = find_condition(verdict.conditions, SATISFIED)
+    return verdict.status.message if condition is None else condition.message
 
 
 def _rejections(outcome: Outcome, rejected: Iterable[HostTrace]) -> Iterator[Rejection]:
     groups: dict[tuple[str, str], list[str]] = {}
-    for each in rejected:
-        groups.setdefault((each.rejected_by, each.reason), []).append(each.host)
-    names = [each.plugin.name for each in outcome.plugins.pre_filters]
-    names += [each.plugin.name for each in outcome.plugins.filters]
+    for trace in rejected:
+        groups.setdefault((trace.rejected_by, trace.reason), []).append(trace.host)
+    names = [calls.plugin.name for calls in outcome.plugins.pre_filters]
+    names += [calls.plugin.name for calls in outcome.plugins.filters]
     place = {name: at for at, name in enumerate(names)}
     for (plugin, reason), names in sorted(
         groups.items(), key=lambda item: (place.get(item[0][0], len(place)), -len(item[1]), item[0])
@@ -122,27 +122,27 @@ def _rejections(outcome: Outcome, rejected: Iterable[HostTrace]) -> Iterator[Rej
 
 def _about(outcome: Outcome, cluster: str, what_if: Counterfactual) -> ClusterAnswer:
     trace = Trace(outcome)
-    mine = trace.host(cluster)
+    host_trace = trace.host(cluster)
     comparison = None
-    if mine.total is not None and not mine.selected and outcome.selected:
-        last = max((trace.host(name) for name in outcome.selected), key=lambda each: each.rank or 0)
-        comparison = Comparison(other=last, gap=(last.total or 0) - mine.total)
+    if host_trace.total is not None and not host_trace.selected and outcome.selected:
+        last = max((trace.host(name) for name in outcome.selected), key=lambda host: host.rank or 0)
+        comparison = Comparison(other=last, gap=(last.total or 0) - host_trace.total)
     row = outcome.snapshot.hosts.row_of[cluster]
     return ClusterAnswer(
-        trace=mine, checks=tuple(_checks(outcome, row)), comparison=comparison, counterfactual=what_if
+        trace=host_trace, checks=tuple(_checks(outcome, row)), comparison=comparison, counterfactual=what_if
     )
 
 
 def _checks(outcome: Outcome, row: int) -> Iterator[Check]:
     """Yield the answer of each plugin, once: one at PreFilter that passes may still reject at Filter."""
     plugins = outcome.plugins
-    filters = {each.plugin.name for each in plugins.filters}
+    filters = {calls.plugin.name for calls in plugins.filters}
     for calls, admitted in zip(plugins.pre_filters, plugins.admitted, strict=True):
         check = _check(calls.plugin.name, cycle.admission(outcome.context, calls, admitted, row))
         if not check.passed or check.plugin not in filters:
             yield check
-    for each in plugins.filters:
-        yield _filter_check(outcome, each.plugin, row)
+    for filtering in plugins.filters:
+        yield _filter_check(outcome, filtering.plugin, row)
 
 
 def _filter_check(outcome: Outcome, plugin: Filter, row: int) -> Check:

@@ -91,27 +91,27 @@ class RaiseField(PlacementEdit, NumericEdit):
 def display_path(path: FieldPath) -> str:
     """Write a path as users do: ``spec.tolerations[0].key``; keys that are no identifiers in brackets."""
     text = ""
-    for each in path:
-        if isinstance(each, int):
-            text += f"[{each}]"
-        elif each.isidentifier():
-            text += f".{each}" if text else each
+    for step in path:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        elif step.isidentifier():
+            text += f".{step}" if text else step
         else:
-            text += f"[{each}]"
+            text += f"[{step}]"
     return text
 
 
 def field_of(source: object, path: FieldPath) -> Any:
     """Return the value of a field; None for a key that a map does not have. Raise FieldError if there is no field."""
     value: Any = source
-    for each in path:
-        match value, each:
-            case Struct(), str() if each in value.__struct_fields__:
-                value = getattr(value, each)
+    for step in path:
+        match value, step:
+            case Struct(), str() if step in value.__struct_fields__:
+                value = getattr(value, step)
             case dict(), str():
-                value = value.get(each)
-            case ((tuple() | list()), int()) if 0 <= each < len(value):
-                value = value[each]
+                value = value.get(step)
+            case ((tuple() | list()), int()) if 0 <= step < len(value):
+                value = value[step]
             case _:
                 raise FieldError(f"there is no field {display_path(path)}")
     return value
@@ -135,7 +135,7 @@ def _replaced(source: Any, path: FieldPath, value: object) -> Any:
     if isinstance(source, Struct):
         return structs.replace(source, **{str(first): _replaced(getattr(source, str(first)), rest, value)})
     if isinstance(source, dict):
-        others = {key: each for key, each in source.items() if key != first}
+        others = {key: item for key, item in source.items() if key != first}
         return (
             others
             if value is None and not rest

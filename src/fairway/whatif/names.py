@@ -28,18 +28,18 @@ def find_placement(world: World, text: str) -> Key:
         if (namespace, name) in world.placements:
             return namespace, name
     else:
-        found = sorted(key for key in world.placements if key[1] == text)
-        if len(found) == 1:
-            return found[0]
-        if found:
-            listed = ", ".join(map("/".join, found))
+        keys = sorted(key for key in world.placements if key[1] == text)
+        if len(keys) == 1:
+            return keys[0]
+        if keys:
+            listed = ", ".join(map("/".join, keys))
             raise UnknownNameError(AMBIGUOUS.format(name=text, found=listed))
     # Compare names only: namespaces are long and shared.
     known: dict[str, list[str]] = {}
     for key in sorted(world.placements):
         known.setdefault(key[1], []).append("/".join(key))
-    near = [each for found in _near(name or text, known) for each in known[found]]
-    hint = _meant(near) if near else _listed(["/".join(key) for key in sorted(world.placements)])
+    near = [full_name for similar in _near(name or text, known) for full_name in known[similar]]
+    hint = _did_you_mean(near) if near else _listed(["/".join(key) for key in sorted(world.placements)])
     raise UnknownNameError(f"{NO_PLACEMENT.format(name=text)}; {hint}")
 
 
@@ -53,14 +53,14 @@ def find_cluster(world: World, text: str) -> str:
 def suggestion(text: str, known: Collection[str]) -> str:
     """Return the nearest names, else the first few."""
     near = _near(text, known)
-    return _meant(near) if near else _listed(list(known))
+    return _did_you_mean(near) if near else _listed(list(known))
 
 
 def _near(text: str, known: Collection[str]) -> list[str]:
     return difflib.get_close_matches(text, known, n=_NEAR, cutoff=0.6) if len(known) <= _MOST_COMPARED else []
 
 
-def _meant(near: Sequence[str]) -> str:
+def _did_you_mean(near: Sequence[str]) -> str:
     return DID_YOU_MEAN.format(near=" or ".join(near[:_NEAR]))
 
 

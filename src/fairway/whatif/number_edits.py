@@ -7,8 +7,6 @@ from msgspec import structs
 
 from fairway.api.amount_display import display_amount, display_change
 from fairway.api.cluster import ManagedCluster
-from fairway.api.meta import ObjectMeta, format_time
-from fairway.api.quantity import quantity_float
 from fairway.api.score import (
     AddOnPlacementScore,
     AddOnPlacementScoreItem,
@@ -17,11 +15,13 @@ from fairway.api.score import (
     ManagedClusterScoreStatus,
     managed_cluster_score_name,
 )
-from fairway.clusters.cells import amount_of
-from fairway.clusters.scores import SILENT, is_silent
-from fairway.fleet.instant import Micros, to_micros
+from fairway.hosts.clusters.cells import amount_of
+from fairway.hosts.clusters.scores import SILENT, is_silent
+from fairway.hosts.instant import Micros, to_micros
 from fairway.whatif.edits import ClusterEdit, NumericEdit, SetClaim, SetLabel, Undo
 from fairway.whatif.world import World
+from kubewire.api.meta import ObjectMeta, format_time
+from kubewire.api.quantity import quantity_float
 
 LOWEST_SCORE: Final = -100
 HIGHEST_SCORE: Final = 100
@@ -106,11 +106,11 @@ class PublishScore(NumericEdit):
             return AddOnPlacementScore(metadata=meta, status=AddOnPlacementScoreStatus(scores=(item,)))
         lapsed = bool(self.ran_out) or self.silenced
         dropped = {self.score, *self.weighed} if lapsed else {self.score}
-        kept = tuple(each for each in source.status.scores if each.name not in dropped)
+        kept = tuple(item for item in source.status.scores if item.name not in dropped)
         until = None if lapsed else source.status.validUntil
         conditions = source.status.conditions
         if lapsed:
-            conditions = tuple(each for each in conditions if each.type != SILENT)
+            conditions = tuple(condition for condition in conditions if condition.type != SILENT)
         status = structs.replace(source.status, scores=(*kept, item), validUntil=until, conditions=conditions)
         return structs.replace(source, status=status)
 
@@ -134,7 +134,7 @@ def score_edit(
     source = world.fleet.snapshot().score_object(cluster, resource)
     value, ran_out, silenced = None, "", False
     if source is not None:
-        value = next((each.value for each in reversed(source.status.scores) if each.name == score), None)
+        value = next((item.value for item in reversed(source.status.scores) if item.name == score), None)
         until = source.status.validUntil
         if until is not None and to_micros(until) < now:
             ran_out = format_time(until)

@@ -1,6 +1,6 @@
 """Convert remedies of plugins to edits of one cluster's objects, of its placement, or of both their surroundings.
 
-Which object has the value of a column is known here and nowhere else: labels, claims, taints and amounts are those of
+Which object has the value of a column is known only here: labels, claims, taints and amounts are those of
 the ManagedCluster, scores those of AddOnPlacementScores and ManagedClusterScores.
 """
 
@@ -11,11 +11,11 @@ from typing import Final, TypeVar
 import numpy as np
 
 from fairway.api.cluster import CLUSTER_SET_LABEL
-from fairway.clusters import cells, clusters_of
 from fairway.engine import remedies
 from fairway.engine.outcome import Outcome
 from fairway.engine.remedies import FieldPath, MoveNumber, Remedy, SetCell, SetNumber
-from fairway.fleet.column import Key as ColumnKey
+from fairway.hosts.clusters import cells, clusters_of
+from fairway.hosts.column import Key as ColumnKey
 from fairway.whatif.edits import (
     Bind,
     Edit,
@@ -43,9 +43,9 @@ from fairway.whatif.number_edits import (
 )
 from fairway.whatif.world import World
 
-FARTHEST: Final = 4
+FARTHEST_FACTOR: Final = 4
 """Numbers are raised to at most this many times the largest among the candidates."""
-LARGEST: Final = 1 << 62
+LARGEST_NUMBER: Final = 1 << 62
 CANNOT_BE_TRIED: Final = "{remedy} cannot be tried: {why}"
 NO_SUCH_EDIT: Final = "no object that a what-if can change has this column"
 
@@ -85,7 +85,12 @@ class Proposer:
         self._row = outcome.snapshot.hosts.row_of[cluster]
 
     def propose(
-        self, given: Iterable[Remedy], into: Proposals, *, guesses: Sequence[int] = (), publish: bool = False
+        self,
+        given: Iterable[Remedy],
+        proposals: Proposals,
+        *,
+        guesses: Sequence[int] = (),
+        publish: bool = False,
     ) -> None:
         """Add the edits of remedies.
 
@@ -93,15 +98,15 @@ class Proposer:
         to be published, with any value.
         """
         for remedy in given:
-            into.remedies += 1
+            proposals.remedies += 1
             try:
-                for found in self._edits(remedy, tuple(guesses), publish=publish):
-                    if isinstance(found, NumericCandidate):
-                        into.candidates.append(found)
+                for edit in self._edits(remedy, tuple(guesses), publish=publish):
+                    if isinstance(edit, NumericCandidate):
+                        proposals.candidates.append(edit)
                     else:
-                        into.edits.append(found)
+                        proposals.edits.append(edit)
             except FieldError as error:
-                into.unusable.append(CANNOT_BE_TRIED.format(remedy=remedy, why=error))
+                proposals.unusable.append(CANNOT_BE_TRIED.format(remedy=remedy, why=error))
 
     def _edits(
         self, remedy: Remedy, guesses: tuple[int, ...], *, publish: bool
@@ -179,7 +184,7 @@ class Proposer:
                 edit, absent = _bounded(calculated, remedy), calculated.missing
             case (cells.ALLOCATABLE, str(resource)):
                 amounts = self._outcome.snapshot.numbers(remedy.column).values[self._outcome.details.rows]
-                most = float(np.nan_to_num(amounts).max(initial=0.0)) * FARTHEST
+                most = float(np.nan_to_num(amounts).max(initial=0.0)) * FARTHEST_FACTOR
                 most = most if remedy.bound is None else float(remedy.bound)
                 edit, _ = allocate_edit(self._source, resource, up=remedy.up, most=most)
             case (cells.LABEL | cells.CLAIM, str()):
@@ -218,23 +223,23 @@ class Proposer:
     def _weighed(self, resource: str) -> tuple[str, ...]:
         """Return the scores of an AddOnPlacementScore by which the placement ranks."""
         columns = {column for _, reads in self._scorers() for column in reads}
-        return tuple(sorted(each[2] for each in columns if each[:2] == (cells.SCORE, resource)))
+        return tuple(sorted(column[2] for column in columns if column[:2] == (cells.SCORE, resource)))
 
     def _missing(self, column: ColumnKey) -> int:
         """Return what a missing score counts."""
         return next((missing for missing, reads in self._scorers() if column in reads), 0)
 
     def _scorers(self) -> Iterator[tuple[int, frozenset[ColumnKey]]]:
-        for each in self._outcome.plugins.scores:
-            if each.reader is not None:
-                yield each.missing, each.reader.reads(self._outcome.context).cells
+        for scorer in self._outcome.plugins.scores:
+            if scorer.reader is not None:
+                yield scorer.missing, scorer.reader.reads(self._outcome.context).cells
 
     def _calculated(self, name: str, key: ColumnKey, *, up: bool) -> PublishClusterScore:
         column = clusters_of(self._outcome.snapshot).score_column(key)
         present = bool(column.present[self._row])
         base = int(column.values[self._row]) if present else self._missing(key)
         values = np.abs(column.values[self._outcome.details.rows].astype(np.float64))
-        farthest = min(FARTHEST * max(100, int(values.max(initial=0.0))), LARGEST)
+        farthest = min(FARTHEST_FACTOR * max(100, int(values.max(initial=0.0))), LARGEST_NUMBER)
         return PublishClusterScore(
             cluster=self._cluster,
             calculator=name,
@@ -258,8 +263,8 @@ class Proposer:
             return
         bound = remedy.bound
         if bound is None:
-            farthest = FARTHEST * max((abs(each) for each in known), default=0)
-            bound = min(farthest, LARGEST) if remedy.up else min(0, *known, base)
+            farthest = FARTHEST_FACTOR * max((abs(number) for number in known), default=0)
+            bound = min(farthest, LARGEST_NUMBER) if remedy.up else min(0, *known, base)
         value = max(base, bound) if remedy.up else min(base, bound)
         if value != base:
             edit = (MoveLabel if kind == cells.LABEL else MoveClaim)(
@@ -272,9 +277,9 @@ class Proposer:
     def _more(self, remedy: remedies.WantMore) -> Iterator[NumericCandidate]:
         wanted, most = self._outcome.context.workload.wanted, len(self._outcome.details.rows)
         if wanted is not None and wanted < most:
-            given = self._world.placements[self._key].spec.numberOfClusters or 0
-            edit = WantMore(placement=self._key, old=given, value=most)
-            yield NumericCandidate(edit=edit, guesses=tuple(each - wanted for each in remedy.guesses))
+            current = self._world.placements[self._key].spec.numberOfClusters or 0
+            edit = WantMore(placement=self._key, old=current, value=most)
+            yield NumericCandidate(edit=edit, guesses=tuple(guess - wanted for guess in remedy.guesses))
 
     def _field(
         self, remedy: remedies.SetField | remedies.AddToList | remedies.RaiseField

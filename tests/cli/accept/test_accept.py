@@ -15,11 +15,13 @@ from msgspec import structs
 
 from cli.live_hub import act, fill, watch
 from fairway.api.cluster import CONDITION_ACCEPTED, CONDITION_AVAILABLE, ManagedCluster
+from fairway.api.resources import MANAGED_CLUSTERS
 from fairway.cli.accept.wait import DELETED, NO_HUB, NOT_AVAILABLE, NOT_JOINED, REACHED_ONE, missing_step
-from fairway.cli.client.wait import NOT_DONE, NOTHING_TO_WAIT_FOR, TIMEOUT_OF_NOTHING, WAITING, list_missing
+from fairway.cli.client.wait import NOT_DONE, WAITING, list_missing
 from fairway.cli.client.wait import REACHED as WAIT_REACHED
 from fairway.cli.main import run
-from fairway.cli.output import cell
+from fairway.cli.options.wait import NOTHING_TO_WAIT_FOR, TIMEOUT_OF_NOTHING
+from fairway.cli.text import cell
 from fairway.controllers.acceptance.requests import (
     ADD_ON_LABEL,
     ARN_ANNOTATION,
@@ -37,10 +39,10 @@ from fairway.controllers.cluster_names import GROUP_PREFIX as SUBJECT_PREFIX
 from fairway.klusterlet.certificates import Subject, new_key
 from fairway.klusterlet.certificates import request_for as request_for_key
 from fairway.klusterlet.names import JOINED
-from fairway.kube import MANAGED_CLUSTERS, Client, Patch
-from fairway.kube.csr import APPROVED, SIGNING_REQUESTS, CertificateSigningRequest, CsrSpec
 from fairway.testing.builders import cluster
 from fairway.testing.hub import HubAddress
+from kubewire.client import Client, Patch
+from kubewire.client.csr import APPROVED, SIGNING_REQUESTS, CertificateSigningRequest, CsrSpec
 
 Capture = pytest.CaptureFixture[str]
 
@@ -57,7 +59,7 @@ def subject(cluster: str = "c1", *, agent: str = "a1") -> tuple[str, list[str]]:
 def request_for(common_name: str, groups: list[str]) -> bytes:
     name = x509.Name(
         [
-            *(x509.NameAttribute(NameOID.ORGANIZATION_NAME, each) for each in groups),
+            *(x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups),
             *([x509.NameAttribute(NameOID.COMMON_NAME, common_name)] if common_name else []),
         ]
     )
@@ -80,21 +82,21 @@ class PendingRequest:
 
 async def ask(client: Client, *asked: PendingRequest) -> None:
     """Create the requests as their users, because the API server records the user."""
-    for each in asked:
+    for request in asked:
         body = {
             "apiVersion": "certificates.k8s.io/v1",
             "kind": "CertificateSigningRequest",
-            "metadata": {"name": each.name, "labels": {CLUSTER_LABEL: each.cluster, **each.labels}},
+            "metadata": {"name": request.name, "labels": {CLUSTER_LABEL: request.cluster, **request.labels}},
             "spec": {
-                "request": b64encode(request_for(*each.subject)).decode(),
-                "signerName": each.signer,
+                "request": b64encode(request_for(*request.subject)).decode(),
+                "signerName": request.signer,
                 "usages": ["digital signature", "client auth"],
             },
         }
-        headers = {"Impersonate-User": each.user}
+        headers = {"Impersonate-User": request.user}
         path = SIGNING_REQUESTS.path()
         # A header can occur once; one group is sufficient to identify an agent.
-        headers["Impersonate-Group"] = each.groups[0] if each.groups else "system:authenticated"
+        headers["Impersonate-Group"] = request.groups[0] if request.groups else "system:authenticated"
         await client.request("POST", path, body=body, headers=headers)
 
 
@@ -132,9 +134,11 @@ async def allow(client: Client) -> None:
 
 
 def waiting(name: str, *, member_of: str = "default", **annotations: str) -> ManagedCluster:
-    found = cluster(name, member_of=member_of)
-    metadata = structs.replace(found.metadata, annotations=annotations)
-    return structs.replace(found, metadata=metadata, spec=structs.replace(found.spec, hubAcceptsClient=False))
+    waiting_cluster = cluster(name, member_of=member_of)
+    metadata = structs.replace(waiting_cluster.metadata, annotations=annotations)
+    return structs.replace(
+        waiting_cluster, metadata=metadata, spec=structs.replace(waiting_cluster.spec, hubAcceptsClient=False)
+    )
 
 
 @pytest.fixture
@@ -155,8 +159,8 @@ def state(hub: HubAddress) -> tuple[set[str], set[str]]:
         clusters = await client.list(MANAGED_CLUSTERS)
         requests = await client.list(SIGNING_REQUESTS)
         return (
-            {each.metadata.name for each in clusters.items if each.spec.hubAcceptsClient},
-            {each.metadata.name for each in requests.items if each.condition(APPROVED)},
+            {item.metadata.name for item in clusters.items if item.spec.hubAcceptsClient},
+            {item.metadata.name for item in requests.items if item.condition(APPROVED)},
         )
 
     return act(hub.kubeconfig, read)
@@ -344,9 +348,9 @@ def test_request_with_a_confusable_agent_name_is_refused(agent: str) -> None:
     wanted = Subject(user=f"{SUBJECT_PREFIX}c1:{agent}", groups=tuple(subject()[1]))
     request = request_for_key(new_key(), wanted)
     spec = CsrSpec(request=request, signer_name=SIGNERS[0], usages=("client auth",))
-    found = check_request(CertificateSigningRequest(spec=spec), "c1", any_requester=True)
-    assert found.verdict == "refuse"
-    assert "\x1b" not in cell(found.reason)
+    checked = check_request(CertificateSigningRequest(spec=spec), "c1", any_requester=True)
+    assert checked.verdict == "refuse"
+    assert "\x1b" not in cell(checked.reason)
 
 
 def test_two_requests_in_one_pem_are_refused() -> None:
@@ -361,8 +365,8 @@ def test_two_requests_in_one_pem_are_refused() -> None:
 def test_replaced_request_of_the_same_name_is_not_approved(hub: HubAddress) -> None:
     async def swap(client: Client) -> None:
         await ask(client, PendingRequest(name="c1-x"))
-        found = (await client.list(SIGNING_REQUESTS)).items
-        (seen,) = check_requests(found, "c1", any_requester=False, only=frozenset())
+        requests = (await client.list(SIGNING_REQUESTS)).items
+        (seen,) = check_requests(requests, "c1", any_requester=False, only=frozenset())
         await client.delete(SIGNING_REQUESTS, "c1-x")
         await ask(client, PendingRequest(name="c1-x", subject=("admin", [])))
         with pytest.raises(ReplacedError, match="was replaced"):
@@ -426,7 +430,7 @@ STEPS = (CONDITION_ACCEPTED, JOINED, CONDITION_AVAILABLE)
 async def report(client: Client, name: str, **conditions: tuple[str, str]) -> None:
     """Write conditions of a cluster with status and message."""
     kinds = dict(zip(("accepted", "joined", "available"), STEPS, strict=True))
-    found = [
+    written = [
         {
             "type": kinds[kind],
             "status": status,
@@ -436,7 +440,7 @@ async def report(client: Client, name: str, **conditions: tuple[str, str]) -> No
         }
         for kind, (status, message) in conditions.items()
     ]
-    body = {"status": {"conditions": found}}
+    body = {"status": {"conditions": written}}
     await client.patch(MANAGED_CLUSTERS, name, body, kind=Patch.MERGE, subresource="status")
 
 
@@ -515,5 +519,5 @@ def test_accept_timeout_without_wait_is_rejected(
 
 
 def test_wait_names_only_some_of_many_missing() -> None:
-    found = list_missing({f"c{number}": "a\nb" for number in range(5)})
-    assert found == "c0 (a b), c1 (a b), c2 (a b), 2 more"
+    line = list_missing({f"c{number}": "a\nb" for number in range(5)})
+    assert line == "c0 (a b), c1 (a b), c2 (a b), 2 more"

@@ -14,18 +14,8 @@ from fairway.api.addon_config import AddOnDeploymentConfig
 from fairway.api.addon_template import AddOnTemplate
 from fairway.api.cluster import Taint
 from fairway.api.kinds import KINDS, decode
-from fairway.api.meta import format_time
 from fairway.api.placement import PLACEMENT_LABEL
-from fairway.api.selector import LabelSelector
-from fairway.cli.addon.command import BAD_PLACEMENT, NAMESPACE_STAYS, NOTHING_THERE, ONE_CHOICE
-from fairway.cli.addon.selector import label_selector
-from fairway.cli.addon.status import NO_SCORE, NOT_INSTALLED, NOT_REPORTED, NOT_YET
-from fairway.cli.addon.writer import KINDS as WRITTEN
-from fairway.cli.addon.writer import NO_PLACEMENT
-from fairway.cli.main import run
-from fairway.controllers.addons.rbac import AGENT_ROLE
-from fairway.controllers.addons.rendering import render
-from fairway.kube import (
+from fairway.api.resources import (
     ADD_ON_DEPLOYMENT_CONFIGS,
     ADD_ON_PLACEMENT_SCORES,
     ADD_ON_TEMPLATES,
@@ -35,16 +25,23 @@ from fairway.kube import (
     MANIFEST_WORKS,
     PLACEMENT_DECISIONS,
     PLACEMENTS,
-    Client,
-    NotFound,
-    Patch,
-    Resource,
 )
+from fairway.cli.addon.run import BAD_PLACEMENT, NAMESPACE_STAYS, NOTHING_THERE, ONE_CHOICE
+from fairway.cli.addon.selector import label_selector
+from fairway.cli.addon.status import NO_SCORE, NOT_INSTALLED, NOT_REPORTED, NOT_YET
+from fairway.cli.addon.writer import KINDS as WRITTEN
+from fairway.cli.addon.writer import NO_PLACEMENT
+from fairway.cli.main import run
+from fairway.controllers.addons.rbac import AGENT_ROLE
+from fairway.controllers.addons.rendering import render
 from fairway.providers import health, hosted, usage
 from fairway.providers.addon import FAIRWAY, MANAGED_BY, NAMESPACE, PART_OF, Document, Plan, documents
 from fairway.testing.builders import cluster, cluster_set, placement
 from fairway.testing.hub import HubAddress, hub_in_thread
 from fairway.whatif.world import World
+from kubewire.api.meta import format_time
+from kubewire.api.selector import LabelSelector
+from kubewire.client import Client, NotFound, Patch, Resource
 from strategies import NOW_MICROS
 
 Capture = pytest.CaptureFixture[str]
@@ -64,27 +61,27 @@ def addon(hub: HubAddress, *arguments: str) -> int:
 
 def rows(text: str) -> dict[str, str]:
     """Return the results by object."""
-    return {f"{each['kind']} {each['name']}": each["done"] for each in json.loads(text)}
+    return {f"{load['kind']} {load['name']}": load["done"] for load in json.loads(text)}
 
 
 def by_kind(plan: Plan | None = None) -> dict[str, Document]:
-    return {each["kind"]: each for each in documents(plan or Plan(provider="resource-usage"))}
+    return {document["kind"]: document for document in documents(plan or Plan(provider="resource-usage"))}
 
 
 def manifests() -> dict[str, Document]:
-    found = by_kind()["AddOnTemplate"]["spec"]["agentSpec"]["workload"]["manifests"]
-    return {each["kind"]: each for each in found}
+    workload = by_kind()["AddOnTemplate"]["spec"]["agentSpec"]["workload"]["manifests"]
+    return {manifest["kind"]: manifest for manifest in workload}
 
 
 async def everything(client: Client) -> dict[tuple[str, str, str], str]:
     """Return the resource versions of all objects that an installation may touch."""
-    found: dict[tuple[str, str, str], str] = {}
+    versions: dict[tuple[str, str, str], str] = {}
     resources: tuple[Resource[Any], ...] = (*WRITTEN.values(), ADD_ON_PLACEMENT_SCORES)
     for resource in resources:
-        for each in (await client.list(resource)).items:
-            meta = each.metadata
-            found[resource.kind, meta.namespace, meta.name] = meta.resourceVersion
-    return found
+        for thing in (await client.list(resource)).items:
+            meta = thing.metadata
+            versions[resource.kind, meta.namespace, meta.name] = meta.resourceVersion
+    return versions
 
 
 async def _there(client: Client, resource: Resource[Any], name: str, namespace: str | None = None) -> bool:
@@ -107,7 +104,11 @@ def test_every_installed_object_is_valid_for_its_kind() -> None:
 
 
 def test_agent_role_on_the_hub_allows_only_scores() -> None:
-    role = next(each for each in documents(Plan(provider="resource-usage")) if each["kind"] == "ClusterRole")
+    role = next(
+        document
+        for document in documents(Plan(provider="resource-usage"))
+        if document["kind"] == "ClusterRole"
+    )
     assert role["metadata"]["name"] == AGENT_ROLE == f"open-cluster-management:{NAME}:agent"
     granted = {resource: rule["verbs"] for rule in role["rules"] for resource in rule["resources"]}
     assert granted == {
@@ -120,14 +121,20 @@ def test_agent_role_on_the_hub_allows_only_scores() -> None:
 
 
 def test_escalation_is_allowed_for_the_agent_role_only() -> None:
-    roles = [each for each in documents(Plan(provider="resource-usage")) if each["kind"] == "ClusterRole"]
+    roles = [
+        document
+        for document in documents(Plan(provider="resource-usage"))
+        if document["kind"] == "ClusterRole"
+    ]
     (rule,) = roles[1]["rules"]
     assert (rule["verbs"], rule["resources"], rule["resourceNames"]) == (
         ["bind"],
         ["clusterroles"],
         [AGENT_ROLE],
     )
-    subjects = [(each["namespace"], each["name"]) for each in by_kind()["ClusterRoleBinding"]["subjects"]]
+    subjects = [
+        (subject["namespace"], subject["name"]) for subject in by_kind()["ClusterRoleBinding"]["subjects"]
+    ]
     assert ("open-cluster-management-hub", "addon-manager-controller-sa") in subjects
 
 
@@ -153,11 +160,11 @@ def test_agent_role_has_the_rules_of_its_providers_once() -> None:
     plan = Plan(
         provider="resource-usage", variables={"PROVIDERS": "resource-usage, hosted-clusters,health,own"}
     )
-    template = next(each for each in documents(plan) if each["kind"] == "AddOnTemplate")
+    template = next(document for document in documents(plan) if document["kind"] == "AddOnTemplate")
     (role,) = (
-        each
-        for each in template["spec"]["agentSpec"]["workload"]["manifests"]
-        if each["kind"] == "ClusterRole"
+        manifest
+        for manifest in template["spec"]["agentSpec"]["workload"]["manifests"]
+        if manifest["kind"] == "ClusterRole"
     )
     needed = [rule.document() for rule in (*usage.RULES, *hosted.RULES, *health.RULES)]
     needed += [rule.document() for rule in hosted.owned_rules(role["metadata"]["name"])]
@@ -210,7 +217,7 @@ def test_addon_dry_run_prints_objects_without_a_hub(capsys: Capture, output: str
     code = run(["addon", "install", "resource-usage", "--dry-run", "-o", output, *arguments])
     assert code == 0
     printed = yaml.safe_load(capsys.readouterr().out)
-    items = {each["kind"]: each for each in printed["items"]}
+    items = {item["kind"]: item for item in printed["items"]}
     assert printed["kind"] == "List"
     variables = items["AddOnDeploymentConfig"]["spec"]["customizedVariables"]
     assert {"name": "INTERVAL", "value": "5m"} in variables
@@ -232,8 +239,11 @@ def test_addon_dry_run_prints_objects_without_a_hub(capsys: Capture, output: str
     ],
 )
 def test_addon_selector_is_parsed_as_in_kubectl(text: str, wanted: list[tuple[str, str, list[str]]]) -> None:
-    found = label_selector(text)["matchExpressions"]
-    assert [(each["key"], each["operator"], each.get("values", [])) for each in found] == wanted
+    expressions = label_selector(text)["matchExpressions"]
+    assert [
+        (expression["key"], expression["operator"], expression.get("values", []))
+        for expression in expressions
+    ] == wanted
 
 
 # Wrong input
@@ -352,7 +362,7 @@ def test_addon_install_uses_an_existing_placement(hub: HubAddress, capsys: Captu
     assert NO_PLACEMENT.format(namespace="ns1", name="edge") in capsys.readouterr().err
     fill(hub.kubeconfig, placement("edge", namespace="ns1"))
     assert addon(hub, "install", "--placement", "ns1/edge", "-o", "json") == 0
-    assert not any(each.startswith("Placement") for each in rows(capsys.readouterr().out))
+    assert not any(row.startswith("Placement") for row in rows(capsys.readouterr().out))
     offer = act(hub.kubeconfig, lambda client: client.get(CLUSTER_MANAGEMENT_ADD_ONS, NAME))
     (chosen,) = offer.spec.installStrategy.placements
     assert (chosen.namespace, chosen.name) == ("ns1", "edge")
@@ -393,7 +403,7 @@ def test_addon_of_another_owner_is_not_changed(hub: HubAddress, capsys: Capture)
     done = rows(capsys.readouterr().out)
     assert done[f"ClusterManagementAddOn {NAME}"] == done[f"AddOnTemplate {NAME}"] == "taken over"
     offer = act(hub.kubeconfig, lambda client: client.get(CLUSTER_MANAGEMENT_ADD_ONS, NAME))
-    assert [each.name for each in offer.spec.installStrategy.placements] == [NAME]
+    assert [placement.name for placement in offer.spec.installStrategy.placements] == [NAME]
     assert "theirs" not in offer.metadata.labels
     assert addon(hub, "install", "-o", "json") == 0
     assert set(rows(capsys.readouterr().out).values()) == {"unchanged"}
@@ -425,7 +435,7 @@ def test_uninstall_removes_the_addon_and_its_scores(hub: HubAddress, capsys: Cap
     assert NAMESPACE_STAYS.format(name=NAMESPACE) in printed
     after = act(hub.kubeconfig, everything)
     assert before.items() - after.items() == {
-        each for each in before.items() if each[0][2] in ("resource-usage-score", "health-score")
+        entry for entry in before.items() if entry[0][2] in ("resource-usage-score", "health-score")
     }
     assert after.keys() <= before.keys()
     assert addon(hub, "uninstall") == 0
@@ -516,7 +526,7 @@ WELL = ("True", "ProbeAvailable", "it is available")
 async def decide(client: Client, *clusters: str) -> None:
     page = {"metadata": {"name": f"{NAME}-decision-1", "labels": {PLACEMENT_LABEL: NAME}}}
     await client.create(PLACEMENT_DECISIONS, page, namespace=NAMESPACE)
-    decisions = [{"clusterName": each, "reason": ""} for each in clusters]
+    decisions = [{"clusterName": cluster, "reason": ""} for cluster in clusters]
     await client.patch(
         PLACEMENT_DECISIONS,
         f"{NAME}-decision-1",
@@ -535,11 +545,11 @@ def test_addon_status_lists_agents_with_their_state(hub: HubAddress, capsys: Cap
     assert addon(hub, "status") == 1
     assert f"no cluster is selected for it (by Placement {NAMESPACE}/{NAME})" in capsys.readouterr().out
     names = [f"c{number}" for number in range(1, 8)]
-    fill(hub.kubeconfig, *(cluster(each) for each in names))
+    fill(hub.kubeconfig, *(cluster(name) for name in names))
 
     async def live(client: Client) -> None:
-        for each in names:
-            await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": each}})
+        for name in names:
+            await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": name}})
         await decide(client, *names)
         hour = timedelta(hours=1)
         await say_so(client, "c1", {"Available": WELL}, valid=hour)
@@ -559,7 +569,7 @@ def test_addon_status_lists_agents_with_their_state(hub: HubAddress, capsys: Cap
     assert addon(hub, "status", "-o", "json") == 1
     told = json.loads(capsys.readouterr().out)
     assert (told["clusters"], told["running"], told["publishing"]) == (7, 3, 1)
-    why = {each["cluster"]: each["why"] for each in told["perCluster"]}
+    why = {cluster["cluster"]: cluster["why"] for cluster in told["perCluster"]}
     assert why.pop("c2").startswith("its scores expired at ")
     assert why == {
         "c1": "",
@@ -587,7 +597,7 @@ def test_addon_status_exits_0_if_all_agents_are_available(hub: HubAddress, capsy
 def test_status_counts_accepted_clusters_that_the_add_on_is_not_selected_for(
     hub: HubAddress, capsys: Capture
 ) -> None:
-    fill(hub.kubeconfig, *(cluster(each) for each in ("c1", "c2", "c3")))
+    fill(hub.kubeconfig, *(cluster(name) for name in ("c1", "c2", "c3")))
 
     async def live(client: Client) -> None:
         await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": "c1"}})
@@ -619,13 +629,13 @@ def test_placement_of_the_add_on_selects_clusters_whatever_their_taints() -> Non
     world = World(
         [
             *(
-                decode(each)
-                for each in documents(Plan(provider="resource-usage"))
-                if each["kind"] in selecting
+                decode(document)
+                for document in documents(Plan(provider="resource-usage"))
+                if document["kind"] in selecting
             ),
             cluster_set("global", selector=LabelSelector(), kind="LabelSelector"),
             cluster("tainted", taints=taints),
         ]
     )
-    found = world.place((NAMESPACE, NAME), now=NOW_MICROS)
-    assert [each.clusterName for page in found.pages for each in page.decisions] == ["tainted"]
+    verdict = world.place((NAMESPACE, NAME), now=NOW_MICROS)
+    assert [decision.clusterName for page in verdict.pages for decision in page.decisions] == ["tainted"]

@@ -11,8 +11,8 @@ import yaml
 from cli.addon.test_addon import NAME, WELL, decide, say_so
 from cli.live_hub import ROOT, act
 from fairway.cli.main import run
-from fairway.kube import Client
 from fairway.testing.hub import HubAddress
+from kubewire.client import Client
 
 PAGE = ROOT / "docs" / "how-to" / "addons.md"
 BLOCKS = re.compile(r"```console\n\$ (.*?)\n(.*?)```", re.DOTALL)
@@ -21,8 +21,8 @@ AGENT = "open-cluster-management-agent-addon/resource-usage-collect-agent"
 
 async def _live(client: Client) -> None:
     names = ["cluster1", "cluster2", "cluster3"]
-    for each in names:
-        await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": each}})
+    for name in names:
+        await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": name}})
     await decide(client, *names)
     await say_so(client, "cluster1", {"Available": WELL}, valid=timedelta(hours=1))
     ill = ("False", "ProbeUnavailable", f"Deployment {AGENT} has no ready replica of 1")

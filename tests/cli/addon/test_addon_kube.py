@@ -39,11 +39,11 @@ def hub(kube_tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     if not PUBLISHED.is_dir():
         pytest.skip("the published CRDs are not beside this checkout")
     with background(real_hub(kube_tools, folder=tmp_path_factory.mktemp("published"))) as real:
-        found = Hub(kube_tools, real.kubeconfig)
+        kube_hub = Hub(kube_tools, real.kubeconfig)
         definitions = [yaml.safe_load(path.read_text()) for path in sorted(PUBLISHED.glob("0000_*.yaml"))]
-        found.done("apply", "--server-side", "-f", "-", given=yaml.safe_dump_all(definitions))
+        kube_hub.done("apply", "--server-side", "-f", "-", given=yaml.safe_dump_all(definitions))
         asyncio.run(known(kube_tools, definitions, kubeconfig=real.kubeconfig))
-        yield found
+        yield kube_hub
 
 
 def test_published_crds_accept_the_addon_objects(hub: Hub, capsys: Capture) -> None:
@@ -56,7 +56,7 @@ def test_published_crds_accept_the_addon_objects(hub: Hub, capsys: Capture) -> N
     hub.done("apply", *strict, "-f", "-", given=printed)
     hub.done("apply", "--server-side", *strict, "-f", "-", given=printed)
     # And what it brings to a managed cluster, with nothing put in yet.
-    template = next(each for each in yaml.safe_load(printed)["items"] if each["kind"] == "AddOnTemplate")
+    template = next(item for item in yaml.safe_load(printed)["items"] if item["kind"] == "AddOnTemplate")
     manifests = template["spec"]["agentSpec"]["workload"]["manifests"]
     hub.done("create", "namespace", "open-cluster-management-agent-addon")
     hub.done("apply", *strict, "-f", "-", given=yaml.safe_dump_all(manifests))
@@ -69,7 +69,7 @@ def test_addon_is_installed_and_uninstalled_on_a_real_hub(hub: Hub, capsys: Capt
     assert hub.addon("install", *arguments) == 0
     capsys.readouterr()
     assert hub.addon("install", *arguments, "-o", "json") == 0
-    assert {each["done"] for each in json.loads(capsys.readouterr().out)} == {"unchanged"}
+    assert {load["done"] for load in json.loads(capsys.readouterr().out)} == {"unchanged"}
     assert "resource-usage-collect" in hub.done("get", "clustermanagementaddons", "-o", "name")
     assert hub.addon("status", "resource-usage") == 1
     assert hub.addon("uninstall", "resource-usage") == 0

@@ -10,15 +10,17 @@ from cli.addon.test_addon import NAME, WELL, addon, decide, say_so
 from cli.live_hub import act, watch
 from fairway.api.addon import ConfigReference, ConfigSpecHash, ManagedClusterAddOn, ManagedClusterAddOnStatus
 from fairway.api.decision import ClusterDecision, PlacementDecision, PlacementDecisionStatus
-from fairway.api.meta import Condition, ObjectMeta
 from fairway.api.placement import Placement, PlacementStatus
+from fairway.api.resources import ADD_ON_TEMPLATES, PLACEMENTS
 from fairway.cli.addon.status import NONE_SELECTED, NOT_REPORTED, NOT_YET
 from fairway.cli.addon.wait import NOT_DECIDED, NOT_NEWEST, AddOnState, Config
-from fairway.cli.client.wait import NOT_DONE, NOTHING_TO_WAIT_FOR, TIMEOUT_OF_NOTHING
+from fairway.cli.client.wait import NOT_DONE
 from fairway.cli.main import run
-from fairway.kube import ADD_ON_TEMPLATES, PLACEMENTS, Added, Client, Deleted, Patch, Updated
+from fairway.cli.options.wait import NOTHING_TO_WAIT_FOR, TIMEOUT_OF_NOTHING
 from fairway.providers.addon import NAMESPACE, Plan
 from fairway.testing.hub import HubAddress
+from kubewire.api.meta import Condition, ObjectMeta
+from kubewire.client import Added, Client, Deleted, Patch, Updated
 
 Capture = pytest.CaptureFixture[str]
 
@@ -44,14 +46,14 @@ async def placed(client: Client, count: int) -> None:
 
 
 async def rooms(client: Client, *names: str) -> None:
-    for each in names:
-        await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": each}})
+    for name in names:
+        await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": name}})
 
 
 def test_install_wait_times_out_without_a_decision(hub: HubAddress, capsys: Capture) -> None:
     assert addon(hub, "install", "--wait", "--timeout", "0", "-o", "json") == 1
     told = capsys.readouterr()
-    assert {each["done"] for each in json.loads(told.out)} == {"created"}
+    assert {load["done"] for load in json.loads(told.out)} == {"created"}
     what = f"Placement {NAMESPACE}/{NAME} ({NOT_DECIDED})"
     assert told.err == f"fairway: {NOT_DONE.format(seconds=0, what=what)}\n"
 
@@ -78,7 +80,7 @@ def test_install_wait_ends_if_no_cluster_is_selected(hub: HubAddress, capsys: Ca
     capsys.readouterr()
     assert addon(hub, "install", "--wait", "-o", "json") == 0
     told = capsys.readouterr()
-    assert {each["done"] for each in json.loads(told.out)} == {"unchanged"}
+    assert {load["done"] for load in json.loads(told.out)} == {"unchanged"}
     assert NONE_SELECTED.format(name=NAME, where=f"by Placement {NAMESPACE}/{NAME}") in told.err
 
 

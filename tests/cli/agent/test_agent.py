@@ -14,17 +14,18 @@ import yaml
 from cli.live_hub import act
 from cli.up_process import fairway, logging, until
 from fairway.api import crds
-from fairway.api.meta import find_condition
+from fairway.api.resources import ADD_ON_PLACEMENT_SCORES, CLUSTER_CLAIMS
 from fairway.cli.agent.process import CHANGED, NO_HUB, WHICH_CLUSTER
 from fairway.cli.main import run
-from fairway.cli.provider.options import duration
-from fairway.kube import ADD_ON_PLACEMENT_SCORES, CLUSTER_CLAIMS, Client, NotFound
-from fairway.kube.lease import LEASES
+from fairway.cli.provider.config import duration
 from fairway.providers import health, hosted, usage
 from fairway.providers.agent_lease import AgentLease
 from fairway.providers.hosted.claims import ROLES
 from fairway.providers.rbac import LEASE_RULES
 from fairway.testing.hub import HubAddress, hub_in_thread
+from kubewire.api.meta import find_condition
+from kubewire.client import Client, NotFound
+from kubewire.client.lease import LEASES
 from providers.hosted.hosting import DEFINITIONS, HOSTED_CLUSTER
 from rights import grant
 
@@ -83,7 +84,7 @@ async def _populate(client: Client) -> None:
 
 async def _published(client: Client) -> dict[str, int]:
     """Wait for the scores and return them."""
-    found: dict[str, int] = {}
+    published: dict[str, int] = {}
 
     def there(store: Any) -> bool:
         score = store.get((CLUSTER, SCORE))
@@ -92,11 +93,11 @@ async def _published(client: Client) -> dict[str, int]:
         updated = find_condition(score.status.conditions, "AddOnPlacementScoreUpdated")
         assert updated is not None
         assert score.status.validUntil > datetime.now(UTC)
-        found.update({each.name: each.value for each in score.status.scores})
+        published.update({item.name: item.value for item in score.status.scores})
         return True
 
     await until(client, ADD_ON_PLACEMENT_SCORES, there)
-    return found
+    return published
 
 
 async def _forget(client: Client) -> None:
@@ -131,21 +132,21 @@ async def _hosting(client: Client) -> None:
 
 async def _owners_of_claims(client: Client) -> set[str]:
     claims = (await client.list(CLUSTER_CLAIMS)).items
-    return {owner.name for each in claims for owner in each.metadata.ownerReferences or ()}
+    return {owner.name for claim in claims for owner in claim.metadata.ownerReferences or ()}
 
 
 async def _all_three(client: Client) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
+    by_provider: dict[str, dict[str, int]] = {}
 
     def there(store: Any) -> bool:
-        for (namespace, name), each in store.items():
-            updated = find_condition(each.status.conditions, "AddOnPlacementScoreUpdated")
+        for (namespace, name), stored in store.items():
+            updated = find_condition(stored.status.conditions, "AddOnPlacementScoreUpdated")
             if namespace == CLUSTER and updated is not None and updated.status == "True":
-                found[name] = {score.name: score.value for score in each.status.scores}
-        return found.keys() >= {SCORE, "hosted-clusters-score", "health-score"}
+                by_provider[name] = {score.name: score.value for score in stored.status.scores}
+        return by_provider.keys() >= {SCORE, "hosted-clusters-score", "health-score"}
 
     await until(client, ADD_ON_PLACEMENT_SCORES, there)
-    return found
+    return by_provider
 
 
 def test_agent_runs_three_providers_with_their_declared_rights(hubs: Hubs, tmp_path: Path) -> None:
@@ -166,7 +167,7 @@ def test_agent_runs_three_providers_with_their_declared_rights(hubs: Hubs, tmp_p
     assert scores["hosted-clusters-score"]["hcpSlotsSmall"] == 10  # one of ten, by its pods
     assert scores["health-score"]["healthNodes"] == 100
     assert act(hubs.cluster.kubeconfig, _owners_of_claims) == {ROLE}
-    assert [each["msg"] for each in agent.lines if each["level"] not in ("info", "INFO")] == []
+    assert [line["msg"] for line in agent.lines if line["level"] not in ("info", "INFO")] == []
 
 
 def test_agent_resumes_after_it_was_killed(hubs: Hubs) -> None:

@@ -13,12 +13,13 @@ from cli.agent.test_agent import CLUSTER, SCORE, Hubs, hubs
 from cli.live_hub import act
 from cli.up_process import logging, until
 from fairway.api import crds
+from fairway.api.resources import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTER_SCORES
 from fairway.cli.addon.writer import NO_RAW
 from fairway.cli.main import run
-from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTER_SCORES, Client, Resource
 from fairway.providers.addon import ENVIRONMENT, Plan, documents
 from fairway.providers.rbac import RAW_RULES
 from fairway.testing.hub import HubAddress, hub_in_thread
+from kubewire.client import Client, Resource
 from rigs.cleanup import delete_all
 
 Capture = pytest.CaptureFixture[str]
@@ -32,22 +33,22 @@ __all__ = ["hubs"]
 def role(*, raw: bool) -> dict[str, Any]:
     """The role of agents in an installation."""
     plan = Plan(provider="resource-usage", managed_cluster_scores=raw)
-    return next(each for each in documents(plan) if each["kind"] == "ClusterRole")
+    return next(document for document in documents(plan) if document["kind"] == "ClusterRole")
 
 
 def agent_arguments(*, raw: bool) -> list[str]:
     plan = Plan(provider="resource-usage", managed_cluster_scores=raw)
-    template = next(each for each in documents(plan) if each["kind"] == "AddOnTemplate")
+    template = next(document for document in documents(plan) if document["kind"] == "AddOnTemplate")
     deployment = template["spec"]["agentSpec"]["workload"]["manifests"][-1]
-    found: list[str] = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
-    return found
+    arguments: list[str] = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+    return arguments
 
 
 def test_agent_publishes_no_managed_cluster_scores_by_default() -> None:
     assert OPTION not in agent_arguments(raw=False)
     assert "managedclusterscores" not in json.dumps(list(documents(Plan(provider="resource-usage"))))
     assert OPTION in agent_arguments(raw=True)
-    assert role(raw=True)["rules"] == [*role(raw=False)["rules"], *(each.document() for each in RAW_RULES)]
+    assert role(raw=True)["rules"] == [*role(raw=False)["rules"], *(rule.document() for rule in RAW_RULES)]
 
 
 @pytest.fixture(params=[True, False], ids=["granted", "not granted"])
@@ -91,20 +92,23 @@ def test_agent_publishes_managed_cluster_scores_with_installed_rights(
     plan = Plan(
         provider="resource-usage", managed_cluster_scores=True, variables={"SCORE_NAME": "test-score1"}
     )
-    config = next(each for each in documents(plan) if each["kind"] == "AddOnDeploymentConfig")
-    values = {each["name"]: each["value"] for each in config["spec"]["customizedVariables"]}
+    config = next(document for document in documents(plan) if document["kind"] == "AddOnDeploymentConfig")
+    values = {variable["name"]: variable["value"] for variable in config["spec"]["customizedVariables"]}
     for name in ENVIRONMENT:
         monkeypatch.setenv(name, values[name])
 
     def scored(store: Any) -> bool:
         wanted = {"cpuavailable": 50, "resourceratiocpu": 100}  # 50 cores, of which nothing is used
-        found = {name: store.get((CLUSTER, f"{CLUSTER}-{name}")) for name in wanted}
-        return all(each is not None and each.status.score == wanted[name] for name, each in found.items())
+        raw_scores = {name: store.get((CLUSTER, f"{CLUSTER}-{name}")) for name in wanted}
+        return all(
+            raw_score is not None and raw_score.status.score == wanted[name]
+            for name, raw_score in raw_scores.items()
+        )
 
     def published(store: Any) -> bool:
         assert (CLUSTER, SCORE) not in store
-        found = store.get((CLUSTER, "test-score1"))
-        return found is not None and bool(found.status.scores)
+        raw_score = store.get((CLUSTER, "test-score1"))
+        return raw_score is not None and bool(raw_score.status.scores)
 
     with logging("agent", "run", "--hub-kubeconfig", kubeconfig, *hubs.given[2:], OPTION) as agent:
         act(hubs.hub.kubeconfig, lambda client: until(client, ADD_ON_PLACEMENT_SCORES, published))
@@ -113,7 +117,7 @@ def test_agent_publishes_managed_cluster_scores_with_installed_rights(
         else:
             agent.read_until(lambda line: "but failed to publish them as ManagedClusterScore" in line["msg"])
         assert agent.stop() == 0
-    complaints = [each["msg"] for each in agent.lines if each["level"] not in ("info", "INFO")]
+    complaints = [line["msg"] for line in agent.lines if line["level"] not in ("info", "INFO")]
     assert bool(complaints) is not raw, complaints
 
 
@@ -132,7 +136,7 @@ def test_uninstall_deletes_managed_cluster_scores_of_the_agent(
         await _raw(client, name="c1-health", provider="health")
 
     async def left(client: Client) -> list[str]:
-        return [each.metadata.name for each in (await client.list(MANAGED_CLUSTER_SCORES)).items]
+        return [score.metadata.name for score in (await client.list(MANAGED_CLUSTER_SCORES)).items]
 
     assert addon(fairway_hub, "install", OPTION) == 0
     act(fairway_hub.kubeconfig, publish)
@@ -144,7 +148,7 @@ def test_uninstall_deletes_managed_cluster_scores_of_the_agent(
 
 
 def test_agent_reports_a_hub_without_managed_cluster_scores(tmp_path: Path, capsys: Capture) -> None:
-    kinds = [each for each in crds() if not each["metadata"]["name"].startswith("managedclusterscores.")]
+    kinds = [crd for crd in crds() if not crd["metadata"]["name"].startswith("managedclusterscores.")]
     with hub_in_thread(folder=tmp_path, definitions=kinds) as hub:
         assert addon(hub, "install", OPTION) == 2
         assert NO_RAW in " ".join(capsys.readouterr().err.split())
@@ -155,7 +159,7 @@ def test_agent_reports_a_hub_without_managed_cluster_scores(tmp_path: Path, caps
 def test_printed_addon_manifests_grant_managed_cluster_scores(capsys: Capture) -> None:
     assert run(["addon", "install", "resource-usage", OPTION, "--dry-run", "-o", "json"]) == 0
     items = json.loads(capsys.readouterr().out)["items"]
-    rules = next(each for each in items if each["kind"] == "ClusterRole")["rules"]
+    rules = next(item for item in items if item["kind"] == "ClusterRole")["rules"]
     assert {"managedclusterscores", "managedclusterscores/status"} <= {
         resource for rule in rules for resource in rule["resources"]
     }

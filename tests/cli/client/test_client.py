@@ -16,16 +16,17 @@ import yaml
 from cli.live_hub import EXAMPLE, act, fill
 from fairway.api import crds
 from fairway.api.crd import RESOURCES
+from fairway.api.resources import ADD_ON_PLACEMENT_SCORES, PLACEMENTS
 from fairway.cli.client import objects, session
 from fairway.cli.client.messages import NO_HUB, explain_error
 from fairway.cli.client.objects import listed, read_hub
-from fairway.cli.client.session import HubChoice
+from fairway.cli.input import NO_INPUT
 from fairway.cli.main import run
-from fairway.cli.options.input import NO_INPUT
-from fairway.kube import ADD_ON_PLACEMENT_SCORES, PLACEMENTS, Client, Connection, CredentialError, KubeError
-from fairway.kube.errors import DeadlineExceeded, UnreadableError, error_of
+from fairway.cli.options.hub import HubChoice
 from fairway.testing.builders import cluster, score
 from fairway.testing.hub import HubAddress, hub_in_thread
+from kubewire.client import Client, Connection, CredentialError, KubeError
+from kubewire.client.errors import DeadlineExceeded, UnreadableError, error_of
 from rigs.certificates import Authority
 from rigs.kubernetes import write_kubeconfig
 from rigs.processes import Port
@@ -146,7 +147,7 @@ def test_missing_right_names_the_commands_that_grant_it(
 ) -> None:
     hub, path = poor
     said = complaint(capsys, ["get", "clusters", "--kubeconfig", str(path)])
-    every = ",".join(each.name for each in RESOURCES)
+    every = ",".join(resource.name for resource in RESOURCES)
     assert said == (
         f"hub {hub.url} does not allow eve to list managedclusters.cluster.open-cluster-management.io; "
         "an administrator can grant it:\n"
@@ -168,7 +169,7 @@ def test_missing_right_names_the_commands_that_grant_it(
         "rules": [
             {
                 "apiGroups": ["cluster.open-cluster-management.io"],
-                "resources": [each.plural for each in RESOURCES],
+                "resources": [resource.plural for resource in RESOURCES],
                 "verbs": ["get", "list", "watch"],
             }
         ],
@@ -298,8 +299,8 @@ def test_warnings_of_the_hub_go_to_stderr_in_one_visible_line(capsys: Capture) -
     import logging
 
     with session.client_warnings():
-        logging.getLogger("fairway.kube").warning("careful\x1b[31m")
-        logging.getLogger("fairway.kube").info("nothing")
+        logging.getLogger("kubewire.client").warning("careful\x1b[31m")
+        logging.getLogger("kubewire.client").info("nothing")
     assert capsys.readouterr() == ("", "fairway: careful\\x1b[31m\n")
 
 
@@ -308,21 +309,21 @@ def test_objects_of_a_hub_equal_their_files(fairway_hub: HubAddress) -> None:
     from fairway.cli.files.loader import load
 
     fill(fairway_hub.kubeconfig, paths=[EXAMPLE])
-    found = act(fairway_hub.kubeconfig, read_hub)
+    on_hub = act(fairway_hub.kubeconfig, read_hub)
     wanted = load([str(EXAMPLE)])
-    by_name = {identity(each.object): each.object for each in found}
-    assert set(by_name) == {identity(each.object) for each in wanted}
-    for each in wanted:
-        theirs = by_name[identity(each.object)]
-        assert getattr(theirs, "status", None) == getattr(each.object, "status", None)
-        assert theirs.metadata.labels == each.object.metadata.labels
-    assert {(each.origin.file, each.origin.line) for each in found} == {(fairway_hub.url, 0)}
+    by_name = {identity(loaded.object): loaded.object for loaded in on_hub}
+    assert set(by_name) == {identity(loaded.object) for loaded in wanted}
+    for loaded in wanted:
+        theirs = by_name[identity(loaded.object)]
+        assert getattr(theirs, "status", None) == getattr(loaded.object, "status", None)
+        assert theirs.metadata.labels == loaded.object.metadata.labels
+    assert {(loaded.origin.file, loaded.origin.line) for loaded in on_hub} == {(fairway_hub.url, 0)}
 
 
 def test_expired_continue_token_restarts_the_list(
     fairway_hub: HubAddress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from fairway.kube import Expired
+    from kubewire.client import Expired
 
     fill(fairway_hub.kubeconfig, *(score(f"c{number}", {"cpu": number}) for number in range(7)))
     monkeypatch.setattr(objects, "PAGE", 3)
@@ -339,8 +340,8 @@ def test_expired_continue_token_restarts_the_list(
             return await asked(*arguments, **options)
 
         monkeypatch.setattr(client, "request", forgetful)
-        found = await listed(client, ADD_ON_PLACEMENT_SCORES)
-        return [each.metadata.namespace for each in found]
+        scores = await listed(client, ADD_ON_PLACEMENT_SCORES)
+        return [thing.metadata.namespace for thing in scores]
 
     assert act(fairway_hub.kubeconfig, read) == [f"c{number}" for number in range(7)]
 
@@ -375,7 +376,7 @@ def test_reading_a_large_hub_shows_progress_on_a_terminal(
 
 
 def test_missing_required_kind_is_an_error(tmp_path: Path, capsys: Capture) -> None:
-    without = tuple(each for each in crds() if not each["metadata"]["name"].startswith(PLACEMENTS.plural))
+    without = tuple(crd for crd in crds() if not crd["metadata"]["name"].startswith(PLACEMENTS.plural))
     with hub_in_thread(folder=tmp_path, definitions=without) as hub:
         said = complaint(capsys, ["place", "--kubeconfig", str(hub.kubeconfig)])
         assert (

@@ -93,11 +93,11 @@ def hub(empty: Hub, tmp_path_factory: pytest.TempPathFactory) -> Hub:
         for path in sorted(EXAMPLE.glob("*.yaml"))
         for document in yaml.safe_load_all(path.read_text(encoding="utf-8"))
     ]
-    for space in sorted({each["metadata"].get("namespace", "") for each in fleet} - {""}):
+    for space in sorted({document["metadata"].get("namespace", "") for document in fleet} - {""}):
         empty.done("create", "namespace", space)
     text = yaml.safe_dump_all(fleet)
     empty.done("apply", "-f", "-", given=text)
-    stated = yaml.safe_dump_all(each for each in fleet if "status" in each)
+    stated = yaml.safe_dump_all(document for document in fleet if "status" in document)
     empty.done("apply", "--server-side", "--subresource=status", "-f", "-", given=stated)
     return empty
 
@@ -122,7 +122,7 @@ def test_objects_of_a_real_hub_equal_their_files(hub: Hub, capsys: Capture) -> N
             continue
 
         def chosen(document: dict[str, list[dict[str, object]]]) -> list[object]:
-            return [each["status"] for each in document["items"] if each["kind"] == "PlacementDecision"]
+            return [item["status"] for item in document["items"] if item["kind"] == "PlacementDecision"]
 
         assert chosen(live) == chosen(files)
 
@@ -229,7 +229,7 @@ def test_place_checks_a_placement_against_a_real_hub(hub: Hub, capsys: Capture) 
         hub.done("delete", "-f", file)
 
     def conditions(document: dict[str, list[dict[str, dict[str, list[dict[str, str]]]]]]) -> list[str]:
-        return [each["reason"] for each in document["items"][0]["status"]["conditions"]]
+        return [condition["reason"] for condition in document["items"][0]["status"]["conditions"]]
 
     assert conditions(before) == conditions(after)
 
@@ -240,9 +240,9 @@ def test_generated_fleet_is_applied_twice_and_deleted(hub: Hub, tmp_path: Path, 
     assert hub.fairway("fleet", "apply", "-f", file, "--dry-run") == 0
     assert hub.fairway("fleet", "apply", "-f", file) == 0
     labelled = ["managedclusters", "-l", "fairway.dev/fleet=applied", "-o", "json"]
-    found = json.loads(hub.done("get", *labelled))["items"]
-    assert len(found) == 5
-    assert all(each["status"]["version"]["kubernetes"] for each in found)
+    items = json.loads(hub.done("get", *labelled))["items"]
+    assert len(items) == 5
+    assert all(item["status"]["version"]["kubernetes"] for item in items)
     capsys.readouterr()
     assert hub.fairway("fleet", "apply", "-f", file, "-o", "json") == 0
     assert not any(row["created"] or row["changed"] for row in json.loads(capsys.readouterr().out))

@@ -122,7 +122,7 @@ def test_explain_of_spread_has_no_margin(capsys: Capture) -> None:
 def test_explain_decides_earlier_placements_first(capsys: Capture) -> None:
     def totals(*arguments: str) -> list[int]:
         assert explain("ns1/training", "-o", "json", *arguments) == 0
-        return [each["total"] for each in json.loads(capsys.readouterr().out)["chosen"]]
+        return [load["total"] for load in json.loads(capsys.readouterr().out)["chosen"]]
 
     assert totals() == [50]
     assert totals("--alone") == [100]
@@ -162,7 +162,7 @@ def test_explain_json_has_all_fields(capsys: Capture) -> None:
             }
         ],
     }
-    assert [(each["plugin"], each["count"]) for each in document["rejected"]] == [
+    assert [(rejection["plugin"], rejection["count"]) for rejection in document["rejected"]] == [
         ("ClusterSets", 4),
         ("TaintToleration", 1),
     ]
@@ -187,7 +187,7 @@ def test_explain_json_has_all_fields(capsys: Capture) -> None:
             "silenced": False,
         }
     ]
-    assert [each["kind"] for each in what["alternatives"][0]] == ["WantMore"]
+    assert [edit["kind"] for edit in what["alternatives"][0]] == ["WantMore"]
     assert what["displaced"] == ["apps-fra"]
     assert explain("ns1/most-free-cpu", "--cluster", "apps-sin", "-o", "yaml") == 0
     assert yaml.safe_load(capsys.readouterr().out) == document

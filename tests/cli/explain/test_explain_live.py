@@ -11,17 +11,18 @@ import yaml
 from msgspec import structs
 
 from cli.live_hub import EXAMPLE, act, fill, merge, put, remove, watch, write_status
-from fairway.api.meta import FALSE, Condition
 from fairway.api.placement import PLACEMENT_LABEL, PlacementSpec, PlacementStatus
+from fairway.api.resources import HOSTED_CLUSTER_REQUESTS
 from fairway.cli.client.objects import NOT_COUNTED
-from fairway.cli.explain.command import Question, answer
+from fairway.cli.explain.answer import Question, answer
 from fairway.cli.explain.queue import UNKNOWN
 from fairway.cli.main import run
-from fairway.kube import HOSTED_CLUSTER_REQUESTS, Client, Forbidden
-from fairway.placement.conditions import NOT_ALL_SCHEDULED, SATISFIED
 from fairway.testing.builders import addon, binding, cluster, cluster_set, decision, placement, policy, score
 from fairway.testing.hub import HubAddress, hub_in_thread
 from fairway.whatif.world import World
+from fairway.workloads.placement.conditions import NOT_ALL_SCHEDULED, SATISFIED
+from kubewire.api.meta import FALSE, Condition
+from kubewire.client import Client, Forbidden
 
 Capture = pytest.CaptureFixture[str]
 NOW = ("--now", "2026-01-03T00:00:00Z")
@@ -154,8 +155,8 @@ def test_explain_uses_decisions_of_other_placements_on_the_hub(
 
     def total() -> int:
         assert explain(fairway_hub, "ns1/training", "-o", "json") == 0
-        (found,) = json.loads(capsys.readouterr().out)["chosen"]
-        return int(found["total"])
+        (host,) = json.loads(capsys.readouterr().out)["chosen"]
+        return int(host["total"])
 
     assert total() == 100
     fill(fairway_hub.kubeconfig, decision("other-decision-1", ["gpu-iad"], placement="other"))
@@ -179,14 +180,14 @@ def test_explain_defaults_to_the_namespace_of_the_context(
 
 
 def test_explain_of_a_file_against_the_hub(hub: HubAddress, tmp_path: Path, capsys: Capture) -> None:
-    found = yaml.safe_load_all((EXAMPLE / "placements.yaml").read_text())
-    (changed,) = (each for each in found if each["metadata"]["name"] == "most-free-cpu")
+    documents = yaml.safe_load_all((EXAMPLE / "placements.yaml").read_text())
+    (changed,) = (document for document in documents if document["metadata"]["name"] == "most-free-cpu")
     changed["spec"]["tolerations"] = [{"key": "gpu", "operator": "Exists"}]
     file = tmp_path / "changed.yaml"
     file.write_text(yaml.safe_dump(changed))
     assert explain(hub, NAME, "-f", str(file), "--hub", "-o", "json") == 0
     document = json.loads(capsys.readouterr().out)
-    assert [each["cluster"] for each in document["chosen"]] == ["gpu-iad", "apps-iad"]
+    assert [host["cluster"] for host in document["chosen"]] == ["gpu-iad", "apps-iad"]
     assert document["recorded"] == ["apps-fra", "apps-iad"]
 
 
@@ -254,7 +255,7 @@ def test_explain_watch_json_prints_a_document_when_a_score_expires(
     )
     arguments = ("explain", "placement", "ns1/web", "--watch", "-o", "json")
     with watch(tmp_path, fairway_hub.kubeconfig, *arguments) as watched:
-        assert [each["cluster"] for each in watched.documents(1)[0]["chosen"]] == ["c1"]
+        assert [document["cluster"] for document in watched.documents(1)[0]["chosen"]] == ["c1"]
         until = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=2)
 
         async def end(client: Client) -> None:
@@ -263,7 +264,7 @@ def test_explain_watch_json_prints_a_document_when_a_score_expires(
             await merge(client, cluster("c1"), {"metadata": {"annotations": {"a": "b"}}})
 
         act(fairway_hub.kubeconfig, end)
-        assert [each["cluster"] for each in watched.documents(1)[0]["chosen"]] == ["c2"]
+        assert [document["cluster"] for document in watched.documents(1)[0]["chosen"]] == ["c2"]
         assert datetime.now(UTC) > until
 
 
@@ -298,7 +299,7 @@ def test_explain_shows_the_queue_of_controllers_on_this_machine(
         asked.append((server, namespace, name))
         return state
 
-    monkeypatch.setattr("fairway.controllers.serving.ask_locally", answer)
+    monkeypatch.setattr("fairway.cli.explain.queue.ask_locally", answer)
     assert explain(hub, NAME) == 0
     assert capsys.readouterr().out.splitlines()[-7:] == [
         "In the queue",

@@ -42,18 +42,18 @@ def test_foreign_kinds_are_classified_as_foreign(version: str, kind: str) -> Non
     [("Placment", "Placement"), ("placement", "Placement"), ("Plcaement", "Placement"), ("Pods", "Pod")],
 )
 def test_misspelt_kind_is_an_error(kind: str, meant: str) -> None:
-    found = finding({"apiVersion": f"{GROUP}/v1beta1", "kind": kind})
-    assert found.path == "kind"
-    assert f"did you mean {meant}?" in found.remedy
-    assert "ManagedCluster, Placement, Pod" in found.remedy
+    verdict = finding({"apiVersion": f"{GROUP}/v1beta1", "kind": kind})
+    assert verdict.path == "kind"
+    assert f"did you mean {meant}?" in verdict.remedy
+    assert "ManagedCluster, Placement, Pod" in verdict.remedy
 
 
 @pytest.mark.parametrize(
     "version", ["v1beta1", f"{GROUP}/v1beta9", "cluster.open-cluster-managment.io/v1beta1"]
 )
 def test_wrong_version_of_an_own_kind_is_an_error(version: str) -> None:
-    found = finding({"apiVersion": version, "kind": "Placement"})
-    assert (found.path, f"{GROUP}/v1beta1 or {GROUP}/v1alpha1" in found.remedy) == ("apiVersion", True)
+    verdict = finding({"apiVersion": version, "kind": "Placement"})
+    assert (verdict.path, f"{GROUP}/v1beta1 or {GROUP}/v1alpha1" in verdict.remedy) == ("apiVersion", True)
 
 
 @pytest.mark.parametrize(
@@ -69,8 +69,8 @@ def test_wrong_version_of_an_own_kind_is_an_error(version: str) -> None:
     ],
 )
 def test_value_without_kind_is_no_object(document: object, path: str, message: str) -> None:
-    found = finding(document)
-    assert (found.path, found.message) == (path, message)
+    verdict = finding(document)
+    assert (verdict.path, verdict.message) == (path, message)
 
 
 def test_spelling_distance_counts_edits() -> None:

@@ -12,7 +12,7 @@ from fairway.api.placement import Placement
 from fairway.cli.errors import InputProblemsError, Problem
 from fairway.cli.files.loader import DUPLICATE_REMEDY, NO_CLUSTER, NO_NAME, NO_OBJECTS, LoadedObjects, load
 from fairway.cli.main import run
-from fairway.whatif.synthetic import generate
+from fairway.simulation.synthetic import generate
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "fleet"
 PLACEMENT = """\
@@ -73,7 +73,7 @@ def test_loader_expands_lists(tmp_path: Path, name: str) -> None:
     text = json.dumps({"apiVersion": "v1", "kind": "List", "items": documents}, indent=1).encode()
     objects = loaded(tmp_path, gzip.compress(text) if name.endswith(".gz") else text, name)
     assert len(objects) == len(documents)
-    lines = [each.origin.line for each in objects]
+    lines = [loaded_object.origin.line for loaded_object in objects]
     assert lines == sorted(lines)
     assert text.splitlines()[lines[5] - 1].strip() == b"{"
 
@@ -82,7 +82,7 @@ def test_items_of_a_yaml_list_have_their_lines(tmp_path: Path) -> None:
     item = "".join(f"  {line}\n" for line in CLUSTER.splitlines())
     second = item.replace("c1", "c2")
     text = f"kind: ManagedClusterList\napiVersion: v1\nitems:\n- {item[2:]}- {second[2:]}"
-    assert [each.origin.line for each in loaded(tmp_path, text)] == [4, 9]
+    assert [loaded_object.origin.line for loaded_object in loaded(tmp_path, text)] == [4, 9]
 
 
 def test_loader_reads_json_lines(tmp_path: Path) -> None:
@@ -137,11 +137,11 @@ def test_loader_reads_placement_v1alpha1(tmp_path: Path) -> None:
 def test_invalid_yaml_field_is_reported_with_its_line(
     tmp_path: Path, spec: str, path: str, line: int
 ) -> None:
-    found = problem(tmp_path, f"{PLACEMENT}spec:\n{spec}")
-    assert found.subject == "Placement ns1/web"
-    assert found.path.startswith(path)
-    assert found.line == line
-    assert found.message
+    reported = problem(tmp_path, f"{PLACEMENT}spec:\n{spec}")
+    assert reported.subject == "Placement ns1/web"
+    assert reported.path.startswith(path)
+    assert reported.line == line
+    assert reported.message
 
 
 def test_invalid_json_field_is_reported_with_its_line(tmp_path: Path) -> None:
@@ -151,31 +151,31 @@ def test_invalid_json_field_is_reported_with_its_line(tmp_path: Path) -> None:
        "status": {
          "capacity": {"cpu": "1",
            "memory": "lots"}}}]}"""
-    found = problem(tmp_path, text, "x.json")
-    assert (found.line, found.subject) == (6, "ManagedCluster a")
-    assert found.path.startswith("status.capacity")
+    reported = problem(tmp_path, text, "x.json")
+    assert (reported.line, reported.subject) == (6, "ManagedCluster a")
+    assert reported.path.startswith("status.capacity")
 
 
 @pytest.mark.parametrize(
     ("written", "kind"), [("on", "a boolean"), ("1.30", "a number"), ("010", "a number")]
 )
 def test_unquoted_label_that_is_not_text_is_rejected(tmp_path: Path, written: str, kind: str) -> None:
-    found = problem(tmp_path, CLUSTER.replace("{a: b}", f"{{a: {written}}}"))
-    assert (found.path, found.line) == ("metadata.labels[a]", 5)
-    assert found.remedy == (
+    reported = problem(tmp_path, CLUSTER.replace("{a: b}", f"{{a: {written}}}"))
+    assert (reported.path, reported.line) == ("metadata.labels[a]", 5)
+    assert reported.remedy == (
         f'YAML reads the unquoted {written} as {kind}; write "{written}" in quotes if it is text'
     )
 
 
 def test_misspelt_field_is_suggested(tmp_path: Path) -> None:
-    found = problem(tmp_path, f"{PLACEMENT}spec:\n  numberOfCluster: 3\n")
-    assert found.remedy == "did you mean numberOfClusters?"
+    reported = problem(tmp_path, f"{PLACEMENT}spec:\n  numberOfCluster: 3\n")
+    assert reported.remedy == "did you mean numberOfClusters?"
 
 
 def test_invalid_quantity_is_rejected(tmp_path: Path) -> None:
-    found = problem(tmp_path, f"{CLUSTER}status:\n  capacity:\n    cpu: 12 cores\n")
-    assert found.line == 8
-    assert "12 cores" in found.message + found.remedy
+    reported = problem(tmp_path, f"{CLUSTER}status:\n  capacity:\n    cpu: 12 cores\n")
+    assert reported.line == 8
+    assert "12 cores" in reported.message + reported.remedy
 
 
 @pytest.mark.parametrize(
@@ -195,10 +195,10 @@ def test_invalid_quantity_is_rejected(tmp_path: Path) -> None:
 def test_documents_that_are_not_objects_are_rejected(
     tmp_path: Path, text: str, message: str, line: int
 ) -> None:
-    found = problem(tmp_path, text)
-    assert message in found.message
-    assert found.line == line
-    assert found.remedy
+    reported = problem(tmp_path, text)
+    assert message in reported.message
+    assert reported.line == line
+    assert reported.remedy
 
 
 @pytest.mark.parametrize(
@@ -212,8 +212,8 @@ def test_invalid_object_name_is_rejected(tmp_path: Path, name: str) -> None:
             "metadata": {"name": name},
         }
     )
-    found = problem(tmp_path, text, "x.json")
-    assert (found.path, found.message) == ("metadata.name", f"{name!r} is not a valid object name")
+    reported = problem(tmp_path, text, "x.json")
+    assert (reported.path, reported.message) == ("metadata.name", f"{name!r} is not a valid object name")
     space = json.dumps(
         {
             "apiVersion": "cluster.open-cluster-management.io/v1beta1",
@@ -222,20 +222,23 @@ def test_invalid_object_name_is_rejected(tmp_path: Path, name: str) -> None:
             "spec": {},
         }
     )
-    found = problem(tmp_path, space, "x.json")
-    assert (found.path, found.message) == ("metadata.namespace", f"{name!r} is not a valid namespace name")
+    reported = problem(tmp_path, space, "x.json")
+    assert (reported.path, reported.message) == (
+        "metadata.namespace",
+        f"{name!r} is not a valid namespace name",
+    )
 
 
 def test_problem_is_one_line_for_any_name(tmp_path: Path) -> None:
-    found = problem(tmp_path, CLUSTER.replace("name: ", 'name: "a\\n\\e[31m" #', 1))
-    assert found.subject == "ManagedCluster a \\x1b[31m"
-    assert len(str(found).splitlines()) == 1
+    reported = problem(tmp_path, CLUSTER.replace("name: ", 'name: "a\\n\\e[31m" #', 1))
+    assert reported.subject == "ManagedCluster a \\x1b[31m"
+    assert len(str(reported).splitlines()) == 1
 
 
 @pytest.mark.parametrize("name", ["x.yaml", "x.json"])
 def test_list_with_items_of_another_type_is_rejected(tmp_path: Path, name: str) -> None:
-    found = problem(tmp_path, '{"apiVersion": "v1", "kind": "List", "items": "none"}', name)
-    assert str(found).endswith(
+    reported = problem(tmp_path, '{"apiVersion": "v1", "kind": "List", "items": "none"}', name)
+    assert str(reported).endswith(
         "List: items: is text, must be a list of objects; write each object as an entry that starts with a dash"
     )
 
@@ -264,8 +267,8 @@ def test_duplicate_object_names_both_places(tmp_path: Path) -> None:
     (tmp_path / "b.yaml").write_text(f"{PLACEMENT}spec: {{}}\n---\n{CLUSTER}")
     with pytest.raises(InputProblemsError) as caught:
         load([str(tmp_path)])
-    (found,) = caught.value.problems
-    assert str(found) == (
+    (reported,) = caught.value.problems
+    assert str(reported) == (
         f"{tmp_path}/b.yaml:11: ManagedCluster c1: metadata.name: is defined twice, "
         f"first at {tmp_path}/a.yaml:1; {DUPLICATE_REMEDY}"
     )
@@ -276,8 +279,8 @@ def test_loader_reports_all_problems(tmp_path: Path) -> None:
     (tmp_path / "b.yaml").write_text("a: [\n")
     (tmp_path / "c.yaml").write_bytes(b"\x00")
     with pytest.raises(InputProblemsError) as caught:
-        load([str(tmp_path), str(tmp_path / "nowhere")])
-    assert {Path(found.file).name for found in caught.value.problems} == {
+        load([str(tmp_path), str(tmp_path / "c.yaml"), str(tmp_path / "nowhere")])
+    assert {Path(problem.file).name for problem in caught.value.problems} == {
         "a.yaml",
         "b.yaml",
         "c.yaml",
@@ -287,8 +290,8 @@ def test_loader_reports_all_problems(tmp_path: Path) -> None:
 
 
 def test_documents_before_malformed_text_are_checked(tmp_path: Path) -> None:
-    found = problems(tmp_path, f"{PLACEMENT}spec: {{clusterSets: 1}}\n---\na: [\n")
-    assert [each.line for each in found] == [6, 8]
+    reported = problems(tmp_path, f"{PLACEMENT}spec: {{clusterSets: 1}}\n---\na: [\n")
+    assert [entry.line for entry in reported] == [6, 8]
 
 
 def test_alias_bomb_in_a_file_is_rejected(tmp_path: Path) -> None:
@@ -376,7 +379,7 @@ def test_time_that_a_hub_serves_and_no_decoder_reads_is_ignored_with_a_warning(
 ) -> None:
     taint = 'spec: {taints: [{key: k, effect: NoSelect, timeAdded: "2026-11-16T05:00:00+25:00"}]}\n'
     (cluster,) = loaded(tmp_path, CLUSTER + taint).of(ManagedCluster)
-    assert [(each.key, each.effect, each.timeAdded) for each in cluster.spec.taints] == [
+    assert [(taint.key, taint.effect, taint.timeAdded) for taint in cluster.spec.taints] == [
         ("k", "NoSelect", None)
     ]
     assert capsys.readouterr().err == (

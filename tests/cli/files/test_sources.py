@@ -1,12 +1,16 @@
 import gzip
+import io
 import os
 import socket
+from itertools import count
 from pathlib import Path
 
 import pytest
 
-from fairway.cli.errors import Problem
+from fairway.cli import progress
+from fairway.cli.errors import InputProblemsError, Problem
 from fairway.cli.files import sources
+from fairway.cli.files.loader import load
 
 
 def refused(path: Path | str, *, max_bytes: int = 1 << 20) -> Problem:
@@ -22,9 +26,44 @@ def test_directories_are_searched_in_name_order(tmp_path: Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("a: 1")
     problems: list[Problem] = []
-    found = sources.find_files([str(tmp_path)], problems=problems)
-    assert found == sorted(str(tmp_path / name) for name in names)
+    files = sources.find_files([str(tmp_path)], problems=problems)
+    assert files == sorted(str(tmp_path / name) for name in names)
     assert problems == []
+
+
+def test_binary_file_in_a_directory_is_skipped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    picture, text = tmp_path / "a.yaml", tmp_path / "b.yaml"
+    picture.write_bytes(b"\x89PNG\0")
+    text.write_text("a: 1")
+    (tmp_path / "c.yaml.gz").write_bytes(gzip.compress(b"a: 1"))
+    (tmp_path / "d.yaml").write_text("a: 1", encoding="utf-16")
+    (tmp_path / "photo.jpg").write_bytes(b"\0")
+    os.mkfifo(tmp_path / "e.yaml")
+    files = sources.find_files([str(tmp_path)], problems=[])
+    assert [Path(file).name for file in files] == ["b.yaml", "c.yaml.gz", "d.yaml", "e.yaml"]
+    assert capsys.readouterr().err == f"fairway: skipped 1 binary file: {picture}\n"
+    assert sources.find_files([str(picture)], problems=[]) == [str(picture)], "a named file is reported"
+
+
+def test_search_and_loading_of_many_files_show_progress(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    for number in range(101):
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "x.yaml").write_text("a: [")
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    clock = count()
+    monkeypatch.setattr(progress, "monotonic", lambda: next(clock))
+    with pytest.raises(InputProblemsError):
+        load([str(tmp_path)])
+    assert "searching" in terminal.getvalue()
+    assert "loading" in terminal.getvalue()
 
 
 def test_file_named_twice_is_read_once(tmp_path: Path) -> None:
@@ -40,8 +79,8 @@ def test_missing_file_is_a_problem(tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
     (tmp_path / "dangling.yaml").symlink_to(tmp_path / "gone")
-    found = sources.find_files([str(tmp_path / "no"), str(empty), str(tmp_path), "a\0b"], problems=problems)
-    assert found == []
+    files = sources.find_files([str(tmp_path / "no"), str(empty), str(tmp_path), "a\0b"], problems=problems)
+    assert files == []
     *others, null = [(problem.file, problem.message) for problem in problems]
     assert others == [
         (str(tmp_path / "no"), sources.NOT_FOUND),

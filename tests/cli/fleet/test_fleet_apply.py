@@ -9,18 +9,19 @@ import pytest
 
 from cli.live_hub import act, merge
 from fairway.api.cluster import ManagedCluster
+from fairway.api.resources import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS, PLACEMENTS
 from fairway.api.score import AddOnPlacementScore
 from fairway.cli.client.names import NAMESPACES
 from fairway.cli.fleet.writer import APPLIED, LABELS
 from fairway.cli.main import run
-from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS, PLACEMENTS, Client, NotFound
+from fairway.simulation.synthetic import generate
 from fairway.testing.builders import cluster
 from fairway.testing.hub import HubAddress, hub_in_thread
-from fairway.whatif.synthetic import generate
+from kubewire.client import Client, NotFound
 
 Capture = pytest.CaptureFixture[str]
 FLEET = list(generate(clusters=4, seed=3, placements=3))
-CLUSTERS = [each["metadata"]["name"] for each in FLEET if each["kind"] == "ManagedCluster"]
+CLUSTERS = [document["metadata"]["name"] for document in FLEET if document["kind"] == "ManagedCluster"]
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def hub(tmp_path: Path) -> Iterator[HubAddress]:
 @pytest.fixture
 def file(tmp_path: Path) -> str:
     path = tmp_path / "fleet.jsonl"
-    path.write_text("".join(f"{json.dumps(each)}\n" for each in FLEET))
+    path.write_text("".join(f"{json.dumps(document)}\n" for document in FLEET))
     return str(path)
 
 
@@ -46,7 +47,7 @@ def counts(capsys: Capture, column: str) -> dict[str, int]:
 
 
 def kinds() -> dict[str, int]:
-    names = [each["kind"] for each in FLEET]
+    names = [document["kind"] for document in FLEET]
     return {name: names.count(name) for name in dict.fromkeys(names)}
 
 
@@ -55,18 +56,20 @@ def test_generated_fleet_is_applied_with_namespaces_and_status(
 ) -> None:
     assert fleet(hub, "apply", "-f", file, "-o", "json") == 0
     created = counts(capsys, "created")
-    assert created.pop("Namespace") == len({each["metadata"].get("namespace", "") for each in FLEET} - {""})
+    assert created.pop("Namespace") == len(
+        {document["metadata"].get("namespace", "") for document in FLEET} - {""}
+    )
     assert created == kinds()
 
     async def read(client: Client) -> tuple[ManagedCluster, AddOnPlacementScore]:
         (score, *_) = (await client.list(ADD_ON_PLACEMENT_SCORES)).items
         return await client.get(MANAGED_CLUSTERS, CLUSTERS[0]), score
 
-    found, score = act(hub.kubeconfig, read)
-    (given,) = (each for each in FLEET if each["metadata"]["name"] == CLUSTERS[0])
-    assert found.metadata.uid != given["metadata"]["uid"]
-    assert found.metadata.labels == {**given["metadata"]["labels"], **LABELS}
-    assert found.status.version.kubernetes == given["status"]["version"]["kubernetes"]
+    stored, score = act(hub.kubeconfig, read)
+    (given,) = (document for document in FLEET if document["metadata"]["name"] == CLUSTERS[0])
+    assert stored.metadata.uid != given["metadata"]["uid"]
+    assert stored.metadata.labels == {**given["metadata"]["labels"], **LABELS}
+    assert stored.status.version.kubernetes == given["status"]["version"]["kubernetes"]
     assert score.status.scores
 
 
@@ -93,7 +96,7 @@ def test_object_of_another_writer_is_kept_and_never_deleted(
     assert fleet(hub, "delete", "-f", file, "-o", "json") == 0
     assert counts(capsys, "kept") == {"ManagedCluster": 1}
     left = act(hub.kubeconfig, lambda client: client.list(MANAGED_CLUSTERS)).items
-    assert [each.metadata.name for each in left] == [CLUSTERS[0]]
+    assert [thing.metadata.name for thing in left] == [CLUSTERS[0]]
     assert APPLIED not in left[0].metadata.labels
 
 

@@ -11,7 +11,7 @@ import yaml
 
 import forked
 from fairway.cli.main import run
-from fairway.whatif.synthetic import generate
+from fairway.simulation.synthetic import generate
 
 WANTED = list(generate(clusters=5, seed=3, placements=2))
 ARGUMENTS = ["fleet", "generate", "--clusters", "5", "--seed", "3", "--placements", "2"]
@@ -100,7 +100,7 @@ def test_interrupted_generate_keeps_the_old_file(
     out = str(tmp_path / name) + ("/" if name.endswith("/") else "")
     assert run([*ARGUMENTS, "--out", out]) == 0
     before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
-    monkeypatch.setattr("fairway.whatif.synthetic.generate", stop)
+    monkeypatch.setattr("fairway.cli.fleet.run.make", stop)
     assert run([*ARGUMENTS, "--out", out]) == 130
     assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == before
 

@@ -14,14 +14,15 @@ from msgspec import structs
 from cli.live_hub import EXAMPLE, act, fill, remove, write_status
 from fairway.api import crds
 from fairway.api.cluster import ManagedCluster
-from fairway.api.meta import ObjectMeta
+from fairway.api.resources import HOSTED_CLUSTER_REQUESTS, MANAGED_CLUSTERS
 from fairway.api.score import AddOnPlacementScore
-from fairway.api.selector import LabelSelector
 from fairway.cli.main import run
 from fairway.cli.resource_names import ALIASES
-from fairway.kube import MANAGED_CLUSTERS, Client
 from fairway.testing.builders import cluster, cluster_set, decision, placement, requirement, score
 from fairway.testing.hub import HubAddress, hub_in_thread
+from kubewire.api.meta import ObjectMeta
+from kubewire.api.selector import LabelSelector
+from kubewire.client import Client, Patch
 
 Capture = pytest.CaptureFixture[str]
 
@@ -49,7 +50,7 @@ idlest           -       -                         -
 modern-and-free  False   Misconfigured             -
 most-free-cpu    True    AllDecisionsScheduled     apps-fra, apps-iad
 placement        -       -                         -
-training         False   NotAllDecisionsScheduled  a1, a2, b1, b2 … and 2 more
+training         False   NotAllDecisionsScheduled  a1, a2, b1, b2 … and 2 more: -o wide
 """
 DECISIONS = """\
 NAMESPACE  PLACEMENT      GROUP     CLUSTER   SCORE  REASON
@@ -77,11 +78,12 @@ def condition(kind: str, status: str, reason: str, message: str = "") -> dict[st
 
 
 def page(title: str, of: str, clusters: list[str], **labels: str) -> Any:
-    found = decision(title, clusters, placement=of)
+    decision_page = decision(title, clusters, placement=of)
     prefix = "cluster.open-cluster-management.io/decision-group-"
     more = {f"{prefix}{key}": value for key, value in labels.items()}
     return structs.replace(
-        found, metadata=structs.replace(found.metadata, labels={**found.metadata.labels, **more})
+        decision_page,
+        metadata=structs.replace(decision_page.metadata, labels={**decision_page.metadata.labels, **more}),
     )
 
 
@@ -198,9 +200,9 @@ def test_label_selector_set_has_its_members(hub: HubAddress, capsys: Capture) ->
         act(hub.kubeconfig, clear)
 
 
-@pytest.mark.parametrize("alias", [(name, each) for name, aliases in ALIASES.items() for each in aliases])
+@pytest.mark.parametrize("alias", [(name, alias) for name, aliases in ALIASES.items() for alias in aliases])
 def test_get_accepts_kubectl_names_of_kinds(hub: HubAddress, capsys: Capture, alias: tuple[str, str]) -> None:
-    space = ["-n", "ns1"] if alias[0] in ("placements", "decisions") else []
+    space = ["-n", "ns1"] if alias[0] in ("placements", "decisions", "hostedclusterrequests") else []
     assert get(hub, alias[0], *space, "-o", "json") == 0
     expected = capsys.readouterr().out
     assert get(hub, alias[1], *space, "-o", "json") == 0
@@ -231,10 +233,10 @@ def test_get_json_is_a_list_or_one_object_as_in_kubectl(hub: HubAddress, capsys:
     assert alone["metadata"]["uid"]
     assert "managedFields" not in alone["metadata"]
     assert get(hub, "scores", "-n", "apps-fra", "-o", "json") == 0
-    kinds = [each["kind"] for each in json.loads(capsys.readouterr().out)["items"]]
+    kinds = [load["kind"] for load in json.loads(capsys.readouterr().out)["items"]]
     assert kinds == ["AddOnPlacementScore", "AddOnPlacementScore", "ManagedClusterScore"]
     assert get(hub, "decisions", "training", "-n", "ns1", "-o", "json") == 0
-    names = [each["metadata"]["name"] for each in json.loads(capsys.readouterr().out)["items"]]
+    names = [load["metadata"]["name"] for load in json.loads(capsys.readouterr().out)["items"]]
     assert names == ["training-decision-1", "training-decision-10", "training-decision-2"]
 
 
@@ -254,6 +256,8 @@ def test_get_json_is_a_list_or_one_object_as_in_kubectl(hub: HubAddress, capsys:
         ),
         (["decisions", "trainin", "-A"], "placement with decisions trainin not found; did you mean training"),
         (["clusters", "--clusterset", "aps"], "cluster set aps not found; did you mean apps?"),
+        (["scores", "--cluster", "apps-far"], "cluster apps-far not found; did you mean apps-fra"),
+        (["providers", "--cluster", "apps-far"], "cluster apps-far not found; did you mean apps-fra"),
         (["clusters", "-l", "a in"], " refused the request: unable to parse requirement"),
     ],
 )
@@ -280,9 +284,10 @@ def test_get_of_an_unknown_name_exits_2(
         (["clutsers"], "No such kind 'clutsers'. Did you mean 'clusters'?"),
         (
             ["xyz"],
-            "No such kind 'xyz'; known: clusters, clustersets, placements, decisions, scores, providers.",
+            "No such kind 'xyz'; known: clusters, clustersets, placements, decisions, scores, providers, "
+            "hostedclusterrequests.",
         ),
-        (["clusters", "-o", "wide"], "'wide' is not one of 'table', 'yaml', 'json'"),
+        (["clusters", "-o", "xml"], "'xml' is not one of 'table', 'wide', 'yaml', 'json'"),
     ],
 )
 def test_wrong_usage_of_get_exits_2(capsys: Capture, arguments: list[str], message: str) -> None:
@@ -298,7 +303,7 @@ def test_get_on_an_empty_hub_says_so(fairway_hub: HubAddress, capsys: Capture) -
         (["clustersets"], "No cluster sets.\n"),
         (["placements"], "No placements in namespace default.\n"),
         (["decisions", "-A"], "No decisions.\n"),
-        (["scores", "-n", "c1"], "No scores in namespace c1.\n"),
+        (["scores", "-n", "default"], "No scores in namespace default.\n"),
     ):
         assert get(fairway_hub, *arguments) == 0
         assert capsys.readouterr() == ("", message)
@@ -354,8 +359,8 @@ def test_get_prints_invalid_quantities_unchanged(fairway_hub: HubAddress, capsys
 def loose() -> tuple[dict[str, Any], ...]:
     """CRDs without validation, as of a hub of another version."""
     changed = crds()
-    for each in changed:
-        for version in each["spec"]["versions"]:
+    for resource in changed:
+        for version in resource["spec"]["versions"]:
             free = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
             version["schema"] = {"openAPIV3Schema": {**free, "properties": {"metadata": {"type": "object"}}}}
     return changed
@@ -393,7 +398,7 @@ def test_get_shows_unknown_fields_and_names_unreadable_ones(tmp_path: Path, caps
 
 
 def test_get_works_on_a_hub_without_managed_cluster_scores(tmp_path: Path, capsys: Capture) -> None:
-    theirs = tuple(each for each in crds() if not each["metadata"]["name"].startswith("managedclusterscores"))
+    theirs = tuple(crd for crd in crds() if not crd["metadata"]["name"].startswith("managedclusterscores"))
     with hub_in_thread(folder=tmp_path, definitions=theirs) as hub:
         fill(hub.kubeconfig, score("c1", {"cpu": 5}))
         assert get(hub, "scores") == 0
@@ -427,3 +432,31 @@ def test_get_scores_marks_expired_scores(fairway_hub: HubAddress, capsys: Captur
     old, young = capsys.readouterr().out.splitlines()[1:]
     assert " EXPIRED  " in old
     assert "EXPIRED" not in young
+
+
+def test_get_hostedclusterrequests_shows_host_or_reason(fairway_hub: HubAddress, capsys: Capture) -> None:
+    body = {"spec": {"hostedCluster": {"spec": {"platform": {"type": "None"}}}}}
+    placed = {"phase": "Bound", "hostingCluster": {"name": "host-1", "uid": "uid-1"}, "total": 90}
+    waiting = condition("Placed", "False", "Unschedulable", "no hosting cluster has room")
+    statuses = {"shop": placed, "web": {"phase": "Unschedulable", "conditions": [waiting]}}
+
+    async def create(client: Client) -> None:
+        for name, status in statuses.items():
+            made = {**body, "metadata": {"name": name, "namespace": "default"}}
+            await client.create(HOSTED_CLUSTER_REQUESTS, made, namespace="default")
+            patch = {"status": status}
+            await client.patch(
+                HOSTED_CLUSTER_REQUESTS,
+                name,
+                patch,
+                kind=Patch.MERGE,
+                namespace="default",
+                subresource="status",
+            )
+
+    act(fairway_hub.kubeconfig, create)
+    assert get(fairway_hub, "hostedclusterrequests") == 0
+    header, shop, web = capsys.readouterr().out.splitlines()
+    assert header.split() == ["NAME", "PHASE", "HOST", "SCORE", "AGE", "MESSAGE"]
+    assert shop.split()[:4] == ["shop", "Bound", "host-1", "90"]
+    assert web.endswith("no hosting cluster has room")

@@ -2,20 +2,29 @@
 
 import os
 import signal
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import cast
 
+import pytest
 import yaml
 from msgspec import structs
 
 import forked
 from cli.live_hub import act, fill, merge, put, remove, watch, write_status
-from fairway.api.decision import ClusterDecision
-from fairway.cli.get.placements import DROPPED, REPLACED, Decisions
+from fairway.api.decision import ClusterDecision, PlacementDecisionStatus
+from fairway.api.kinds import KubeObject
+from fairway.api.placement import PlacementSpec
+from fairway.api.resources import MANAGED_CLUSTERS
+from fairway.cli.client.watch import ChangeSignal, Feed, Observe
+from fairway.cli.get import listing
+from fairway.cli.get.placements import DROPPED, Decisions
 from fairway.cli.get.view import Wanted
-from fairway.kube import Client
-from fairway.testing.builders import cluster, decision, placement, score
+from fairway.testing.builders import addon, binding, cluster, cluster_set, decision, placement, policy, score
 from fairway.testing.hub import HubAddress
+from kubewire.client import Added, Client, Forbidden
 from rigs.processes import Port
 
 HEADER = "NAME  ACCEPTED  AVAILABLE  CLUSTERSET  CPU  MEMORY  KUBERNETES VERSION"
@@ -80,7 +89,9 @@ def test_get_decisions_watch_prints_a_line_for_each_move(tmp_path: Path, fairway
             # The same cluster on another page is no news.
             await put(client, [decision("web-decision-2", ["c2", "c3"], placement="web")])
             decisions = [ClusterDecision(clusterName="c1", reason="best", score=7)]
-            await write_status(client, page, {"decisions": [structs.asdict(each) for each in decisions]})
+            await write_status(
+                client, page, {"decisions": [structs.asdict(decision) for decision in decisions]}
+            )
 
         act(fairway_hub.kubeconfig, move)
         lines = [watched.line().split() for _ in range(2)]
@@ -88,14 +99,65 @@ def test_get_decisions_watch_prints_a_line_for_each_move(tmp_path: Path, fairway
         assert all(datetime.fromisoformat(line[0]).tzinfo is UTC for line in lines)
         act(fairway_hub.kubeconfig, lambda client: remove(client, page))
         dropped = watched.line().split(maxsplit=7)
-        assert (dropped[1], dropped[5:]) == ("DELETED", ["c1", "7", DROPPED])
+        assert (dropped[1], dropped[5:]) == ("DELETED", ["c1", "-", DROPPED])
 
 
-def test_dropped_cluster_is_shown_with_the_ones_that_replace_it() -> None:
-    rows = {"c2": {"cluster": "c2", "score": 44}, "c3": {"cluster": "c3", "score": 9}}
-    before = {"c1": {"cluster": "c1", "score": 43}, "c3": {"cluster": "c3", "score": 9}}
-    shown = Decisions(Wanted()).deleted(before["c1"], rows, before)
-    assert shown == {"cluster": "c1", "score": 43, "reason": REPLACED.format(names="c2 (44)")}
+def by_free_cpu(*objects: KubeObject) -> list[KubeObject]:
+    """Return a placement of the cluster with the most free CPU, and its decision for c1."""
+    spec = PlacementSpec(
+        numberOfClusters=1,
+        prioritizerPolicy=policy(addon("cpu", resource="usage"), mode="Exact"),
+    )
+    page = decision("web-decision-1", [], placement="web")
+    selected = PlacementDecisionStatus(decisions=(ClusterDecision(clusterName="c1", score=43),))
+    return [
+        *(cluster(name) for name in ("c1", "c2")),
+        *(cluster_set("default"), binding("default"), placement("web", spec=spec)),
+        structs.replace(page, status=selected),
+        *objects,
+    ]
+
+
+async def select_c2(client: Client) -> None:
+    page = decision("web-decision-1", [], placement="web")
+    chosen = {"clusterName": "c2", "reason": "best", "score": 33}
+    await write_status(client, page, {"decisions": [chosen]})
+
+
+def test_get_decisions_watch_names_the_changed_score_of_a_dropped_cluster(
+    tmp_path: Path, fairway_hub: HubAddress
+) -> None:
+    old = score("c1", {"cpu": 43}, name="usage")
+    fill(fairway_hub.kubeconfig, *by_free_cpu(old, score("c2", {"cpu": 33}, name="usage")))
+    with watch(tmp_path, fairway_hub.kubeconfig, "get", "decisions", "-n", "ns1", "-w") as watched:
+        assert watched.lines(2)[1].split()[-3:-1] == ["c1", "43"]
+
+        async def move(client: Client) -> None:
+            await write_status(client, old, {"scores": [{"name": "cpu", "value": 31}]})
+            await select_c2(client)
+
+        act(fairway_hub.kubeconfig, move)
+        added, dropped = watched.lines(2)
+        assert added.split()[-3:] == ["c2", "33", "best"]
+        assert dropped.split(maxsplit=4)[4] == "c1       31     rank 2, 31 points, was 43  (deleted)"
+
+
+def test_get_decisions_watch_names_the_expired_score_of_a_dropped_cluster(
+    tmp_path: Path, fairway_hub: HubAddress
+) -> None:
+    old = score("c1", {"cpu": 43}, name="usage")
+    fill(fairway_hub.kubeconfig, *by_free_cpu(old, score("c2", {"cpu": 33}, name="usage")))
+    with watch(tmp_path, fairway_hub.kubeconfig, "get", "decisions", "-n", "ns1", "-w") as watched:
+        watched.lines(2)
+
+        async def move(client: Client) -> None:
+            await write_status(client, old, {"validUntil": "2026-01-01T00:00:00Z"})
+            await select_c2(client)
+
+        act(fairway_hub.kubeconfig, move)
+        dropped = watched.lines(2)[1]
+        why = "AddOnPlacementScore usage expired at 2026-01-01T00:00:00Z, which counts 0"
+        assert dropped.split(maxsplit=4)[4] == f"c1       0      rank 2, 0 points, was 43; {why}  (deleted)"
 
 
 def test_get_watch_prints_a_score_when_it_expires(tmp_path: Path, fairway_hub: HubAddress) -> None:
@@ -138,7 +200,8 @@ def test_get_watch_json_prints_a_document_per_change(tmp_path: Path, fairway_hub
         )
         act(fairway_hub.kubeconfig, lambda client: remove(client, cluster("c1")))
         events = [
-            (each["type"], each["object"]["metadata"]["name"]) for each in [*first, *watched.documents(2)]
+            (document["type"], document["object"]["metadata"]["name"])
+            for document in [*first, *watched.documents(2)]
         ]
         assert events == [("ADDED", "c1"), ("ADDED", "c2"), ("MODIFIED", "c2"), ("DELETED", "c1")]
 
@@ -152,7 +215,10 @@ def test_get_watch_yaml_documents_are_separated(tmp_path: Path, fairway_hub: Hub
         act(fairway_hub.kubeconfig, lambda client: put(client, [cluster("c2")]))
         while lines.count("---") < 1 or not lines[-1].startswith("  uid: "):
             lines.append(watched.line())
-        assert [each["metadata"]["name"] for each in yaml.safe_load_all("\n".join(lines))] == ["c1", "c2"]
+        assert [document["metadata"]["name"] for document in yaml.safe_load_all("\n".join(lines))] == [
+            "c1",
+            "c2",
+        ]
 
 
 def test_get_watch_of_an_unknown_name_exits_2(tmp_path: Path, fairway_hub: HubAddress) -> None:
@@ -204,3 +270,27 @@ def test_get_watch_continues_after_a_hub_restart(tmp_path: Path) -> None:
         finally:
             with hub:
                 hub.kill()
+
+
+async def test_get_decisions_watch_names_no_cause_without_access_to_the_fleet(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refusal = Forbidden("managedclusters is forbidden", code=403)
+
+    @asynccontextmanager
+    async def following(
+        _client: Client, feeds: Sequence[Feed], observe: Observe
+    ) -> AsyncIterator[ChangeSignal]:
+        if any(feed.resource is MANAGED_CLUSTERS for feed in feeds):
+            raise refusal
+        observe(Added(decision("web-decision-1", ["c1"], placement="web")))
+        changes = ChangeSignal()
+        changes.abandon()
+        yield changes
+
+    monkeypatch.setattr(listing, "following", following)
+    with pytest.raises(BrokenPipeError):
+        await listing.watch(cast("Client", None), Decisions(Wanted()), "table", events=False)
+    output = capsys.readouterr()
+    assert "c1" in output.out
+    assert output.err == listing.NO_CAUSES.format(reason=refusal) + "\n"

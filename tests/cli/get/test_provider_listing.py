@@ -12,12 +12,13 @@ import pytest
 import yaml
 
 from cli.live_hub import act, fill, watch
-from fairway.api.meta import format_time
+from fairway.api.resources import ADD_ON_PLACEMENT_SCORES
 from fairway.cli.client.names import NAMESPACES
 from fairway.cli.main import run
-from fairway.kube import ADD_ON_PLACEMENT_SCORES, AlreadyExists, Client, Patch
 from fairway.testing.builders import cluster, cluster_score, score
 from fairway.testing.hub import HubAddress, hub_in_thread
+from kubewire.api.meta import format_time
+from kubewire.client import AlreadyExists, Client, Patch
 
 Capture = pytest.CaptureFixture[str]
 
@@ -92,16 +93,16 @@ def rows(text: str) -> list[list[str]]:
 
 def test_get_providers_prints_a_row_per_provider(get: Any, capsys: Capture) -> None:
     assert get() == 0
-    header, *found = rows(capsys.readouterr().out)
+    header, *lines = rows(capsys.readouterr().out)
     assert header == [
         *("PROVIDER", "RESOURCE", "CLUSTERS", "FRESH", "EXPIRED", "FAILING", "MISSING", "OLDEST", "PROBLEM")
     ]
-    assert [each[:7] for each in found] == [
+    assert [row[:7] for row in lines] == [
         ["own", "own", "4/4", "0", "0", "0", "0"],
         ["resource-usage", "resource-usage-score", "3/4", "1", "1", "1", "1"],
         ["resourceratiocpu", "resourceratiocpu", "1/4", "0", "0", "0", "3"],
     ]
-    problem = found[1][-1]
+    problem = lines[1][-1]
     assert re.match(r"c2: resource-usage-score expired \d+m", problem)
     assert "before it was written: the provider's clock is behind (last written" in problem
     assert "by fairway-provider-resource-usage); cluster has not reported yet (and 1 more)" in problem
@@ -109,8 +110,8 @@ def test_get_providers_prints_a_row_per_provider(get: Any, capsys: Capture) -> N
 
 def test_get_providers_wide_has_more_columns(get: Any, capsys: Capture) -> None:
     assert get("-o", "wide", "--resource", "own") == 0
-    header, found = rows(capsys.readouterr().out)
-    cells = dict(zip(header, found, strict=False))
+    header, line = rows(capsys.readouterr().out)
+    cells = dict(zip(header, line, strict=False))
     assert (cells["ENDLESS"], cells["SILENT"], cells["EMPTY"]) == ("4", "0", "0")
     assert (cells["KIND"], cells["SCORES"]) == ("AddOnPlacementScore", "free")
 
@@ -118,21 +119,21 @@ def test_get_providers_wide_has_more_columns(get: Any, capsys: Capture) -> None:
 @pytest.mark.parametrize("name", ["resource-usage", "resource-usage-score"])
 def test_get_providers_lists_clusters_of_a_provider(get: Any, capsys: Capture, name: str) -> None:
     assert get(name) == 0
-    header, *found = rows(capsys.readouterr().out)
+    header, *lines = rows(capsys.readouterr().out)
     assert header[2:4] == ["CLUSTER", "STATE"]
-    assert [each[2:4] for each in found] == [
+    assert [row[2:4] for row in lines] == [
         ["c2", "expired"],
         ["c3", "failing"],
         ["c4", "missing"],
         ["c1", "fresh"],
     ]
-    assert "its provider reports: nodes cannot be listed" in found[1][-1]
+    assert "its provider reports: nodes cannot be listed" in lines[1][-1]
 
 
 def test_get_providers_lists_providers_of_a_cluster(get: Any, capsys: Capture) -> None:
     assert get("--cluster", "c4", "-o", "wide") == 0
-    _, *found = rows(capsys.readouterr().out)
-    assert [each[1:4] for each in found] == [
+    _, *lines = rows(capsys.readouterr().out)
+    assert [row[1:4] for row in lines] == [
         ["own", "c4", "endless"],
         ["resource-usage-score", "c4", "missing"],
         ["resourceratiocpu", "c4", "missing"],
@@ -142,13 +143,13 @@ def test_get_providers_lists_providers_of_a_cluster(get: Any, capsys: Capture) -
 def test_get_providers_json_has_all_fields(get: Any, capsys: Capture) -> None:
     assert get("-A", "-o", "json") == 0
     printed = capsys.readouterr().out
-    found = {each["resource"]: each for each in json.loads(printed)["providers"]}
-    usage = found["resource-usage-score"]
-    assert [each["cluster"] for each in usage["clusters"]] == ["c2", "c3", "c4"]
+    by_resource = {entry["resource"]: entry for entry in json.loads(printed)["providers"]}
+    usage = by_resource["resource-usage-score"]
+    assert [cluster["cluster"] for cluster in usage["clusters"]] == ["c2", "c3", "c4"]
     assert usage["writers"] == ["fairway-provider-resource-usage"]
     assert get("resource-usage", "-o", "yaml") == 0
     (whole,) = yaml.safe_load(capsys.readouterr().out)["providers"]
-    assert [each["state"] for each in whole["clusters"]] == ["expired", "failing", "missing", "fresh"]
+    assert [cluster["state"] for cluster in whole["clusters"]] == ["expired", "failing", "missing", "fresh"]
 
 
 @pytest.mark.parametrize(

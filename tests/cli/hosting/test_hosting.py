@@ -6,8 +6,22 @@ from typing import Any
 
 import pytest
 import yaml
+from msgspec import structs
 
-from fairway.cli.hosting.command import FITS, NEEDS_HUB, NO_HOSTS, NO_REQUESTS, STUCK, WITHIN_POLICY
+from fairway.api.hosted_request import HostingRejection
+from fairway.cli.errors import BadInputError, NegativeAnswerError
+from fairway.cli.hosting.request import _first_clusters
+from fairway.cli.hosting.run import (
+    FITS,
+    NEEDS_HUB,
+    NO_HOSTS,
+    NO_REQUESTS,
+    NOTHING_TO_APPROVE,
+    RESOLVED,
+    STUCK,
+    WITHIN_POLICY,
+    check_hash,
+)
 from fairway.cli.main import run
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "hosting"
@@ -23,7 +37,7 @@ host-3  -           -         0      0       0      0  -         -              
 
 
 def hosting(*arguments: str, files: tuple[Path, ...] = (EXAMPLE,)) -> int:
-    named = [word for each in files for word in ("-f", str(each))]
+    named = [word for file in files for word in ("-f", str(file))]
     return run(["hosting", *arguments, *NOW, *named])
 
 
@@ -62,9 +76,11 @@ def test_capacity_as_json_has_slots_by_size(capsys: Capture) -> None:
 def shared_with_placement(folder: Path, *, debits: str) -> tuple[Path]:
     """The hosts, as a hub shows them, and a Placement that has just selected host-1."""
     documents = list(yaml.safe_load_all((EXAMPLE / "hosts.yaml").read_text(encoding="utf-8")))
-    for each in documents:
-        if each["kind"] == "AddOnPlacementScore":
-            each["metadata"]["resourceVersion"] = "10"
+    for document in documents:
+        if document["kind"] == "AddOnPlacementScore":
+            document["metadata"]["resourceVersion"] = "10"
+        elif document["kind"] == "HostingPolicy":
+            document["spec"]["placementNamespaces"] = ["clusters"]
     cluster = "cluster.open-cluster-management.io"
     annotations = {"fairway.dev/score-debits": debits} if debits else {}
     by_count = {
@@ -138,6 +154,20 @@ def test_place_shows_hosts_and_what_would_fit(capsys: Capture) -> None:
     assert lines[4] == "team-b/billing: would fit with: spec.constraints without regions"
 
 
+@pytest.mark.parametrize("output", ["json", "yaml"])
+def test_place_as_document_names_every_rejected_cluster(tmp_path: Path, capsys: Capture, output: str) -> None:
+    names = [f"plain-{number}" for number in range(8)]
+    kind = {"apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster"}
+    file = tmp_path / "clusters.yaml"
+    file.write_text(yaml.safe_dump_all([{**kind, "metadata": {"name": name}} for name in names]))
+    files = (EXAMPLE / "hosts.yaml", EXAMPLE / "requests.yaml", file)
+    assert hosting("place", "-o", output, files=files) == 1
+    for request in yaml.safe_load(capsys.readouterr().out):
+        assert all(rejection["count"] == len(rejection["clusters"]) for rejection in request["rejections"])
+        (plain,) = (rejection for rejection in request["rejections"] if names[0] in rejection["clusters"])
+        assert plain["clusters"] == names
+
+
 def test_place_without_requests_is_bad_input(capsys: Capture) -> None:
     assert hosting("place", files=(EXAMPLE / "hosts.yaml",)) == 2
     assert NO_REQUESTS in capsys.readouterr().err
@@ -159,7 +189,10 @@ def test_drain_that_does_not_fit_exits_1_with_the_reason(tmp_path: Path, capsys:
     pinned = resident("a", on=1, constraints={"regions": ["eu-1"]})
     assert hosting("drain", "host-1", files=write(tmp_path, pinned)) == 1
     out = capsys.readouterr().out
-    assert "its region is us-1" in out
+    header, row, *_ = out.splitlines()
+    assert header.split("  ")[-1] == "WHY IT STAYS"
+    assert row.split("  ")[1] == "small"
+    assert "its region is us-1" in row
     assert STUCK.format(count=1, host="host-1") in out
 
 
@@ -177,13 +210,53 @@ def test_rebalance_prints_violations_moves_and_hash(tmp_path: Path, capsys: Capt
     files = write(tmp_path, resident("a", on=1), resident("b", on=1))
     assert hosting("rebalance", "-o", "json", files=files) == 0
     plan = json.loads(capsys.readouterr().out)
-    assert [each["host"] for each in plan["violations"]] == ["host-1"]
-    assert [(each["from"], each["to"]) for each in plan["moves"]] == [("host-1", "host-2")]
+    assert [violation["host"] for violation in plan["violations"]] == ["host-1"]
+    assert [(move["from"], move["to"]) for move in plan["moves"]] == [("host-1", "host-2")]
     assert plan["remaining"] == []
+    assert (plan["proof"]["result"], plan["proof"]["lowerBound"]) == ("Cheapest", 1)
     assert hosting("rebalance", files=files) == 0
-    assert f"fairway hosting rebalance --apply {plan['hash']}" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert f"fairway hosting rebalance --apply {plan['hash']}" in printed
+    assert plan["proof"]["statement"] in printed
+
+
+def test_violation_is_listed_once_with_what_the_plan_does_about_it(tmp_path: Path, capsys: Capture) -> None:
+    movable = write(tmp_path, resident("a", on=1), resident("b", on=1))
+    assert hosting("rebalance", files=movable) == 0
+    out = capsys.readouterr().out
+    assert [line.split()[-1] for line in out.splitlines() if line.startswith("host-1 ")] == [RESOLVED]
+    here = {"regions": ["eu-1"]}
+    stuck = write(tmp_path, resident("a", on=1, constraints=here), resident("b", on=1, constraints=here))
+    assert hosting("rebalance", files=stuck) == 1
+    out = capsys.readouterr().out
+    assert sum(line.startswith("host-1") for line in out.splitlines()) == 1
+
+
+def test_empty_plan_has_no_hash(capsys: Capture) -> None:
+    assert hosting("rebalance", "-o", "json") == 0
+    assert json.loads(capsys.readouterr().out)["hash"] is None
+    with pytest.raises(NegativeAnswerError, match=NOTHING_TO_APPROVE):
+        check_hash(None, "3bdfe398de8c")
+
+
+def test_hash_that_is_none_mistyped_or_outdated_is_told_apart() -> None:
+    current = "3bdfe398de8c"
+    check_hash(current, current)
+    with pytest.raises(BadInputError, match="is not the hash of a plan"):
+        check_hash(current, "3bdfe398")
+    with pytest.raises(NegativeAnswerError, match=f"did you mean {current}"):
+        check_hash(current, "3bdfe398de8d")
+    with pytest.raises(NegativeAnswerError, match="mistyped, or the fleet has changed since"):
+        check_hash(current, "0123456789ab")
 
 
 def test_rebalance_apply_needs_a_hub(capsys: Capture) -> None:
     assert hosting("rebalance", "--apply", "123") == 2
     assert NEEDS_HUB in capsys.readouterr().err
+
+
+def test_clusters_that_a_status_leaves_out_are_counted() -> None:
+    clusters = ("c1", "c2", "c3", "c4", "c5")
+    rejection = HostingRejection(reason="full", plugin="Fit", count=17, clusters=clusters)
+    assert _first_clusters(rejection) == "c1,c2,c3,c4,c5 and 12 more"
+    assert _first_clusters(structs.replace(rejection, count=5)) == "c1,c2,c3,c4,c5"

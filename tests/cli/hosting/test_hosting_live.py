@@ -10,13 +10,14 @@ from cli.hosting.test_hosting import EXAMPLE, NOW, resident
 from cli.live_hub import act, fill
 from fairway.api.hosted_request import HostedClusterRequest
 from fairway.api.placement import PlacementSpec
-from fairway.api.selector import LabelSelector
+from fairway.api.resources import HOSTED_CLUSTER_REQUESTS, MANAGED_CLUSTERS
 from fairway.cli.main import run
-from fairway.hosting.workload import MOVE_PLAN, MOVE_TO
-from fairway.kube import HOSTED_CLUSTER_REQUESTS, MANAGED_CLUSTERS, Client
-from fairway.plugins.score_debits import SCORE_DEBITS
 from fairway.testing import builders
 from fairway.testing.hub import HubAddress, hub_in_thread
+from fairway.workloads.hosting.workload import MOVE_PLAN, MOVE_TO
+from fairway.workloads.placement.plugins.score_debits import SCORE_DEBITS
+from kubewire.api.selector import LabelSelector
+from kubewire.client import Client
 
 Capture = pytest.CaptureFixture[str]
 
@@ -39,16 +40,16 @@ def hosting(hub: HubAddress, *arguments: str) -> int:
 
 
 async def annotations(client: Client) -> dict[str, dict[str, str]]:
-    found = (await client.list(HOSTED_CLUSTER_REQUESTS)).items
-    return {each.metadata.name: dict(each.metadata.annotations) for each in found}
+    requests = (await client.list(HOSTED_CLUSTER_REQUESTS)).items
+    return {request.metadata.name: dict(request.metadata.annotations) for request in requests}
 
 
 def test_plan_is_approved_by_its_hash_only(hub: HubAddress, capsys: Capture) -> None:
     assert hosting(hub, "rebalance", *NOW, "-o", "json") == 0
     plan = json.loads(capsys.readouterr().out)
     (move,) = plan["moves"]
-    assert hosting(hub, "rebalance", *NOW, "--apply", "0123") == 1
-    assert f"plan 0123 is not the current plan, which is {plan['hash']}" in capsys.readouterr().err
+    assert hosting(hub, "rebalance", *NOW, "--apply", "0123456789ab") == 1
+    assert f"plan 0123456789ab is not the current plan, which is {plan['hash']}" in capsys.readouterr().err
     assert not any(act(hub.kubeconfig, annotations).values())
     assert hosting(hub, "rebalance", *NOW, "--apply", plan["hash"]) == 0
     assert "1 moves approved" in capsys.readouterr().out

@@ -19,15 +19,16 @@ from typing import Any
 import aiohttp
 import pytest
 import yaml
+from clients.talk import Talk
 from cryptography import x509
 
 import forked
 from cli.hub_process import reading, refused, served
-from clients.talk import Talk
 from fairway.cli.hub.process import (
     BAD_NAME,
     BUSY,
     FOREIGN_KUBECONFIG,
+    NO_FOLDER,
     NOT_ALLOWED,
     NOT_HERE,
     NOT_KEPT,
@@ -40,9 +41,9 @@ from fairway.cli.hub.process import (
 )
 from fairway.cli.main import run
 from fairway.cli.options.misplaced import MISPLACED
-from fairway.hub import Settings, controllers
-from fairway.hub.storage.entry import LOCKED
-from fairway.hub.storage.log import FILE
+from kubehub import Settings, controllers
+from kubehub.storage.entry import LOCKED
+from kubehub.storage.log import FILE
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 CLUSTERS = "/apis/cluster.open-cluster-management.io/v1/managedclusters"
@@ -82,8 +83,8 @@ async def test_hub_serves_until_a_signal(tmp_path: Path, number: signal.Signals)
     with served(tmp_path, "--data", tmp_path / "hub") as hub:
         assert mode(hub.kubeconfig) == 0o600
         async with hub.talk() as talk:
-            code, found = await talk.call("GET", CLUSTERS)
-            assert (code, found["items"]) == (200, [])
+            code, answer = await talk.call("GET", CLUSTERS)
+            assert (code, answer["items"]) == (200, [])
         assert hub.stop(number) == 0
         assert hub.errors.read_text() == ""
 
@@ -209,8 +210,8 @@ async def test_hub_without_crds_serves_only_built_in_kinds(tmp_path: Path) -> No
     with served(tmp_path, "--no-crds") as hub:
         async with hub.talk() as talk:
             assert (await talk.call("GET", CLUSTERS))[0] == 404
-            code, found = await talk.call("GET", "/api/v1/namespaces")
-            assert (code, len(found["items"])) == (200, 4)
+            code, answer = await talk.call("GET", "/api/v1/namespaces")
+            assert (code, len(answer["items"])) == (200, 4)
 
 
 async def test_hub_accepts_static_tokens(tmp_path: Path) -> None:
@@ -251,13 +252,21 @@ def test_hub_certificate_has_additional_names(tmp_path: Path) -> None:
 
 
 def test_hub_writes_the_kubeconfig_to_the_given_path(tmp_path: Path) -> None:
-    file = tmp_path / "new" / "kubeconfig"
+    file = tmp_path / "own" / "kubeconfig"
+    file.parent.mkdir()
     for _ in range(2):  # the second time it replaces its own
         with served(tmp_path, "--kubeconfig-out", file) as hub:
             assert hub.kubeconfig == file
             assert mode(file) == 0o600
             assert hub.stop() == 0
             assert [path.name for path in file.parent.iterdir()] == ["kubeconfig"]
+
+
+def test_hub_creates_no_folder_for_a_kubeconfig(tmp_path: Path) -> None:
+    file = tmp_path / "mistyped" / "kubeconfig"
+    told = refused("--kubeconfig-out", file, "--port", "0")
+    assert told == f"fairway: {NO_FOLDER.format(path=file, folder=file.parent)}\n"
+    assert not file.parent.exists()
 
 
 @pytest.mark.parametrize(

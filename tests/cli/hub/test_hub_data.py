@@ -11,18 +11,18 @@ from typing import Any
 import msgspec
 import pytest
 import yaml
+from clients.talk import Talk
 
 from cli.hub_process import reading
-from clients.talk import Talk
 from fairway.cli.hub.data import EXISTS, KEYS_BACK, KEYS_LACKING, ONE_PLACE, ONLY_MANIFESTS
 from fairway.cli.main import run
-from fairway.hub.backup import KEYS_NOT_RESTORED, NO_BACKUP, NO_DATA
-from fairway.hub.hub import Hub
-from fairway.hub.storage import archive
-from fairway.hub.storage.archive import TARGET_HAS_DATA
-from fairway.hub.storage.entry import LOCKED
-from fairway.hub.storage.log import FILE
 from fairway.testing.hub import embedded_hub
+from kubehub.backup import KEYS_NOT_RESTORED, NO_BACKUP, NO_DATA
+from kubehub.hub import Hub
+from kubehub.storage import archive
+from kubehub.storage.archive import TARGET_HAS_DATA
+from kubehub.storage.entry import LOCKED
+from kubehub.storage.log import FILE
 
 ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
 CLUSTERS = "/apis/cluster.open-cluster-management.io/v1/managedclusters"
@@ -151,10 +151,10 @@ async def test_kubeconfigs_and_tokens_are_valid_after_restore(
         # The old trust, the old token.
         async with Talk(url=hub.url, context=certificate, token=answer["status"]["token"]) as account:
             review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-            code, found = await account.call(
+            code, answer = await account.call(
                 "POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", body=review
             )
-        assert (code, found["status"]["userInfo"]["username"]) == (
+        assert (code, answer["status"]["userInfo"]["username"]) == (
             201,
             "system:serviceaccount:default:default",
         )
@@ -164,12 +164,12 @@ async def test_kubeconfigs_and_tokens_are_valid_after_restore(
 
 
 async def objects(talk: Talk) -> list[Any]:
-    found = []
+    collected = []
     for path in (CLUSTERS, PLACEMENTS, "/api/v1/secrets", "/api/v1/namespaces"):
         code, listed = await talk.call("GET", path)
         assert code == 200
-        found += listed["items"]
-    return found
+        collected += listed["items"]
+    return collected
 
 
 def test_backup_is_one_private_file(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -344,7 +344,7 @@ def test_check_needs_exactly_one_of_file_and_folder(folder: Path, capsys: pytest
 
 def written(capsysbinary: pytest.CaptureFixture[bytes], folder: Path, *more: str) -> list[dict[str, Any]]:
     assert run(["hub", "backup", "--data", str(folder), "--out", "-", "--format", "manifests", *more]) == 0
-    return [each for each in yaml.safe_load_all(capsysbinary.readouterr().out) if each]
+    return [document for document in yaml.safe_load_all(capsysbinary.readouterr().out) if document]
 
 
 def described(document: dict[str, Any]) -> tuple[str, str]:
@@ -355,7 +355,7 @@ def test_backup_manifests_have_the_objects_another_hub_lacks(
     folder: Path, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     documents = written(capsysbinary, folder)
-    kinds = [each["kind"] for each in documents]
+    kinds = [document["kind"] for document in documents]
     definitions = kinds.count("CustomResourceDefinition")
     assert definitions > 0
     assert set(kinds[:definitions]) == {"CustomResourceDefinition"}
@@ -382,16 +382,18 @@ async def test_backup_manifests_of_an_unused_hub_are_empty(
 ) -> None:
     async with talking(tmp_path / "new") as (_, talk):
         await appeared(talk, "default")
-    assert {each["kind"] for each in written(capsysbinary, tmp_path / "new")} == {"CustomResourceDefinition"}
+    assert {document["kind"] for document in written(capsysbinary, tmp_path / "new")} == {
+        "CustomResourceDefinition"
+    }
 
 
 def test_backup_manifests_have_jobs_without_generated_fields(
     folder: Path, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     jobs = {
-        each["metadata"]["name"]: each["spec"]
-        for each in written(capsysbinary, folder)
-        if each["kind"] == "Job"
+        document["metadata"]["name"]: document["spec"]
+        for document in written(capsysbinary, folder)
+        if document["kind"] == "Job"
     }
     assert "selector" not in jobs["once"]
     assert jobs["once"]["template"]["metadata"].get("labels", {}) == {}
@@ -433,10 +435,10 @@ def test_backup_manifests_folder_is_in_apply_order(
     assert names(out) == ["definitions.yaml", "objects.yaml", "status.yaml"]
     assert f"--subresource=status --force-conflicts -f {out}/status.yaml" in capsys.readouterr().out
     parts = {path.stem: list(yaml.safe_load_all(path.read_text())) for path in out.iterdir()}
-    assert {each["kind"] for each in parts["definitions"]} == {"CustomResourceDefinition"}
+    assert {part["kind"] for part in parts["definitions"]} == {"CustomResourceDefinition"}
     for document in (*parts["definitions"], *parts["objects"]):
         assert "status" not in document
-    (cluster,) = (each for each in parts["status"] if each["kind"] == "ManagedCluster")
+    (cluster,) = (part for part in parts["status"] if part["kind"] == "ManagedCluster")
     assert cluster == {
         "apiVersion": "cluster.open-cluster-management.io/v1",
         "kind": "ManagedCluster",
@@ -448,7 +450,7 @@ def test_backup_manifests_folder_is_in_apply_order(
 def test_backup_manifests_have_status_only_on_request(
     folder: Path, tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    documents = {described(each): each for each in written(capsysbinary, folder, "--status")}
+    documents = {described(document): document for document in written(capsysbinary, folder, "--status")}
     assert documents["ManagedCluster", "c1"]["status"]["version"] == {"kubernetes": "v1.36.0"}
     assert "status" not in documents["Namespace", "apps"]
     out = ["--out", str(tmp_path / "hub.backup")]

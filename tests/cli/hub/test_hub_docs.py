@@ -6,17 +6,17 @@ from pathlib import Path
 import click
 import pytest
 
-from fairway.cli.hub.command import PORT, hub
+from fairway.cli.commands.hub import PORT, hub
 from fairway.cli.hub.process import KUBECONFIG
-from fairway.hub import controllers
-from fairway.hub.authn.authenticator import OPEN_PATHS
-from fairway.hub.controllers import event_expiry
-from fairway.hub.flowcontrol import fair_queue
-from fairway.hub.hub import NAMESPACES, PROBE_SECONDS
-from fairway.hub.serialization import body
-from fairway.hub.serving import audit, connection, reads
-from fairway.hub.serving.nonresource import KUBERNETES
-from fairway.hub.storage import lock, log, store
+from kubehub import controllers
+from kubehub.authn.authenticator import OPEN_PATHS
+from kubehub.controllers import event_expiry
+from kubehub.flowcontrol import fair_queue
+from kubehub.hub import NAMESPACES, PROBE_SECONDS
+from kubehub.serialization import body
+from kubehub.serving import audit, connection, reads
+from kubehub.serving.nonresource import KUBERNETES
+from kubehub.storage import lock, log, store
 
 PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "hub.md").read_text(encoding="utf-8")
 KIB = 1024
@@ -59,7 +59,10 @@ def test_hub_page_has_the_limits_of_the_code() -> None:
 def test_options_on_the_hub_page_exist() -> None:
     commands: list[click.Command] = [hub, *hub.commands.values()]
     known = {
-        name for each in commands for option in each.params for name in (*option.opts, *option.secondary_opts)
+        name
+        for command in commands
+        for option in command.params
+        for name in (*option.opts, *option.secondary_opts)
     }
     theirs = {"--kubeconfig", "--config", "--manage-all-nodes", "--server-side", "--subresource", "--for"}
     theirs |= {"--root-ca-file", "--service-account-private-key-file", "--force-conflicts", "--help"}

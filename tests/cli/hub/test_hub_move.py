@@ -10,9 +10,9 @@ import pytest
 from cli.hub_process import Served, served
 from fairway.api import crds
 from fairway.cli.main import run
-from fairway.hub.authn import bootstrap_account
-from fairway.whatif.synthetic import generate
+from fairway.simulation.synthetic import generate
 from kube.definitions import known
+from kubehub.authn import bootstrap_account
 from rigs.kubernetes import RealHub, Tools, background, kubectl, real_hub
 
 KINDS = (
@@ -31,18 +31,23 @@ def target(kube_tools: Tools, tmp_path: Path) -> Iterator[RealHub]:
 
 async def done(tools: Tools, kubeconfig: Path, *arguments: str, given: Sequence[object] = ()) -> str:
     ran = await kubectl(
-        tools, *arguments, kubeconfig=kubeconfig, given="\n---\n".join(json.dumps(each) for each in given)
+        tools,
+        *arguments,
+        kubeconfig=kubeconfig,
+        given="\n---\n".join(json.dumps(document) for document in given),
     )
     assert ran.status == 0, ran.errors
     return ran.output
 
 
 async def fill(tools: Tools, hub: Served) -> None:
-    fleet = [dict(each) for each in generate(clusters=12, seed=5, placements=6)]
+    fleet = [dict(document) for document in generate(clusters=12, seed=5, placements=6)]
     for document in fleet:
         # As a user writes them: uids of another hub would be rejected.
         document["metadata"] = {k: v for k, v in document["metadata"].items() if k not in HUBS_OWN}
-    namespaces = sorted({each["metadata"]["namespace"] for each in fleet if "namespace" in each["metadata"]})
+    namespaces = sorted(
+        {document["metadata"]["namespace"] for document in fleet if "namespace" in document["metadata"]}
+    )
     others: list[dict[str, Any]] = [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in namespaces
     ]
@@ -76,14 +81,14 @@ async def fill(tools: Tools, hub: Served) -> None:
     ]
     await done(tools, hub.kubeconfig, "create", "-f", "-", given=[*others, *fleet])
     status = ("apply", "--server-side", "--subresource=status", "-f", "-")
-    await done(tools, hub.kubeconfig, *status, given=[each for each in fleet if "status" in each])
+    await done(tools, hub.kubeconfig, *status, given=[document for document in fleet if "status" in document])
 
 
 async def objects(tools: Tools, kubeconfig: Path) -> list[dict[str, Any]]:
     """Return the objects of all namespaces without fields that each hub sets itself."""
-    found = json.loads(await done(tools, kubeconfig, "get", KINDS, "--all-namespaces", "-o", "json"))["items"]
+    items = json.loads(await done(tools, kubeconfig, "get", KINDS, "--all-namespaces", "-o", "json"))["items"]
     kept = []
-    for document in found:
+    for document in items:
         metadata = document["metadata"]
         own = metadata["name"] in ("default", "kube-root-ca.crt") and document["apiVersion"] == "v1"
         system = "kubernetes.io/bootstrapping" in metadata.get("labels", {}) or bootstrap_account.is_default(
@@ -95,7 +100,9 @@ async def objects(tools: Tools, kubeconfig: Path) -> list[dict[str, Any]]:
             for field in HUBS_OWN:
                 metadata.pop(field, None)
             kept.append(document)
-    return sorted(kept, key=lambda each: json.dumps([each["kind"], each["metadata"]], sort_keys=True))
+    return sorted(
+        kept, key=lambda document: json.dumps([document["kind"], document["metadata"]], sort_keys=True)
+    )
 
 
 async def test_embedded_hub_moves_to_a_real_hub(kube_tools: Tools, target: RealHub, tmp_path: Path) -> None:
@@ -115,7 +122,7 @@ async def test_embedded_hub_moves_to_a_real_hub(kube_tools: Tools, target: RealH
         await done(kube_tools, target.kubeconfig, *apply, *statuses)
 
         before = await objects(kube_tools, hub.kubeconfig)
-        assert len({each["kind"] for each in before}) == 10
+        assert len({document["kind"] for document in before}) == 10
         assert await objects(kube_tools, target.kubeconfig) == before
         # kubectl reports that nothing is left to do.
         await done(kube_tools, target.kubeconfig, "diff", "--server-side", "-f", contents)

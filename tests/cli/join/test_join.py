@@ -11,34 +11,33 @@ from typing import Any
 import pytest
 
 from cli.live_hub import act
-from fairway.api.cluster import CONDITION_AVAILABLE, ManagedCluster
-from fairway.api.meta import find_condition
+from fairway.api.cluster import CONDITION_ACCEPTED, CONDITION_AVAILABLE, ManagedCluster
+from fairway.api.resources import MANAGED_CLUSTERS, MANIFEST_WORKS, NODES
+from fairway.cli.commands.join import A_NAME
 from fairway.cli.errors import BadInputError
-from fairway.cli.join.command import A_NAME
+from fairway.cli.join.bootstrap import HALF, NO_SERVER, NOT_BASE64, TWO_AUTHORITIES, TWO_WAYS, BootstrapChoice
 from fairway.cli.join.leave import LEFT
 from fairway.cli.join.messages import CLOCK, CLUSTER_CONFIG, PLAIN, UNTRUSTED, cluster_message, hub_message
-from fairway.cli.join.options import HALF, NO_SERVER, NOT_BASE64, TWO_AUTHORITIES, TWO_WAYS, BootstrapChoice
 from fairway.cli.join.process import FORGOTTEN, NO_BOOTSTRAP, NO_NAME, RUN_OUT
 from fairway.cli.main import run
 from fairway.controllers.acceptance.conditions import ENDING_MESSAGE
-from fairway.controllers.kinds import CLUSTER_ROLES
 from fairway.klusterlet import names
 from fairway.klusterlet.bootstrap import KINDS
 from fairway.klusterlet.certificates import Subject
 from fairway.klusterlet.kinds import DEFINITIONS
 from fairway.klusterlet.registration import ALREADY_ACTIVE, API_ADDRESS, NOT_ACCEPTED_YET
 from fairway.klusterlet.state import NOT_A_FOLDER, OTHER_CLUSTER, State
-from fairway.kube import MANAGED_CLUSTERS, MANIFEST_WORKS, Client, Connection, NotFound, Patch, load
-from fairway.kube.csr import SIGNING_REQUESTS, CertificateSigningRequest
-from fairway.kube.errors import UntrustedError
-from fairway.kube.resource import NODES
-from fairway.testing.background import background
 from fairway.testing.hub import HubAddress, embedded_hub, hub_in_thread
 from klusterlet.fleet import Fleet, JoinProcess, controllers, ended, join
-from klusterlet.pairs import signed
+from klusterlet.key_pairs import signed
 from klusterlet.test_registration import decide
+from kubehub.testing.background import background
+from kubewire.api.meta import find_condition
+from kubewire.client import Client, Connection, NotFound, Patch, load
+from kubewire.client.csr import SIGNING_REQUESTS, CertificateSigningRequest
+from kubewire.client.errors import UntrustedError
 from rigs.processes import Port
-from rigs.waiting import fresh, gone, until
+from rigs.waiting import fresh, until, until_deleted
 
 Capture = pytest.CaptureFixture[str]
 
@@ -79,8 +78,8 @@ def accept_cluster(fleet: Fleet, name: str, process: JoinProcess) -> None:
 
 
 def available(cluster: ManagedCluster) -> bool:
-    found = find_condition(cluster.status.conditions or (), CONDITION_AVAILABLE)
-    return found is not None and found.status == "True"
+    condition = find_condition(cluster.status.conditions or (), CONDITION_AVAILABLE)
+    return condition is not None and condition.status == "True"
 
 
 def seen_available(fleet: Fleet, name: str) -> ManagedCluster:
@@ -104,7 +103,8 @@ async def give_work(admin: Client, name: str) -> None:
         MANIFEST_WORKS,
         "w",
         lambda work: any(
-            each.type == "Available" and each.status == "True" for each in work.status.conditions
+            condition.type == "Available" and condition.status == "True"
+            for condition in work.status.conditions
         ),
         namespace=name,
     )
@@ -120,9 +120,9 @@ def test_join_registers_and_reports_after_acceptance(fleet: Fleet, tmp_path: Pat
 
     with join(tmp_path, *joining(fleet, tmp_path, name, "--lease-seconds", 20)) as process:
         accept_cluster(fleet, name, process)
-        found = seen_available(fleet, name)
-        assert found.spec.leaseDurationSeconds == 20
-        assert found.spec.managedClusterClientConfigs[0].url == load(fleet.cluster).context().server
+        joined = seen_available(fleet, name)
+        assert joined.spec.leaseDurationSeconds == 20
+        assert joined.spec.managedClusterClientConfigs[0].url == load(fleet.cluster).context().server
         act(fleet.cluster, give_node)
         act(fleet.hub, lambda admin: until(admin, MANAGED_CLUSTERS, name, lambda c: bool(c.status.capacity)))
         act(fleet.hub, lambda admin: give_work(admin, name))
@@ -176,7 +176,7 @@ def test_join_renews_its_certificate(fleet: Fleet, tmp_path: Path) -> None:
                 admin,
                 MANAGED_CLUSTERS,
                 name,
-                lambda each: find_condition(each.status.conditions or (), names.ROTATED) is not None,
+                lambda managed: find_condition(managed.status.conditions or (), names.ROTATED) is not None,
             )
 
         act(fleet.hub, renewed)
@@ -187,7 +187,7 @@ def test_join_renews_its_certificate(fleet: Fleet, tmp_path: Path) -> None:
         assert (tmp_path / name / "hub" / "tls.crt").read_bytes() != first_pair
         assert after.ends >= before.ends  # in whole seconds
         assert after.subject == before.subject
-    made_by = {each.spec.username.rpartition(":")[2] for each in requests_of(fleet, name)}
+    made_by = {request.spec.username.rpartition(":")[2] for request in requests_of(fleet, name)}
     assert made_by == {"agent-registration-bootstrap", after.subject.user.rpartition(":")[2]}
 
 
@@ -223,7 +223,7 @@ def test_join_registers_again_after_the_cluster_was_deleted(fleet: Fleet, tmp_pa
 
     async def remove(admin: Client) -> None:
         await admin.delete(MANAGED_CLUSTERS, name)
-        await gone(admin, MANAGED_CLUSTERS, name)
+        await until_deleted(admin, MANAGED_CLUSTERS, name)
 
     act(fleet.hub, remove)
     with join(tmp_path, *joining(fleet, tmp_path, name)) as process:
@@ -244,9 +244,9 @@ def test_join_reports_that_the_old_namespace_is_being_deleted(fleet: Fleet, tmp_
         held = {"metadata": {"name": "held", "finalizers": ["test.dev/holds"]}}
         await admin.request("POST", f"/api/v1/namespaces/{name}/configmaps", body=held)
         await admin.delete(MANAGED_CLUSTERS, name)
-        await gone(admin, MANAGED_CLUSTERS, name)
         await admin.request("DELETE", f"/api/v1/namespaces/{name}")
-        await gone(admin, MANIFEST_WORKS, "w", namespace=name)
+        await until_deleted(admin, MANAGED_CLUSTERS, name)
+        await until_deleted(admin, MANIFEST_WORKS, "w", namespace=name)
 
     async def remove_finalizers(admin: Client) -> None:
         path = f"/api/v1/namespaces/{name}/configmaps/held"
@@ -297,7 +297,11 @@ def test_join_waits_when_acceptance_is_revoked(fleet: Fleet, tmp_path: Path) -> 
     async def deny(admin: Client) -> None:
         denied = {"spec": {"hubAcceptsClient": False}}
         await admin.patch(MANAGED_CLUSTERS, name, denied, kind=Patch.MERGE)
-        await gone(admin, CLUSTER_ROLES, f"open-cluster-management:managedcluster:{name}")
+        await until(admin, MANAGED_CLUSTERS, name, is_denied)
+
+    def is_denied(cluster: ManagedCluster) -> bool:
+        accepted = find_condition(cluster.status.conditions or (), CONDITION_ACCEPTED)
+        return accepted is not None and accepted.status == "False"
 
     act(fleet.hub, deny)
     with join(tmp_path, *resuming(fleet, tmp_path, name)) as process:
@@ -327,7 +331,7 @@ def test_leave_removes_the_objects_of_join(tmp_path: Path, fleet: Fleet, capsys:
             act(fleet.hub, lambda admin: give_work(admin, name))
             assert process.stop() == 0
         capsys.readouterr()
-        arguments = [str(each) for each in resuming(alone, tmp_path, name)]
+        arguments = [str(line) for line in resuming(alone, tmp_path, name)]
         assert run(["join", "leave", *arguments]) == 0
         told = capsys.readouterr().out
         assert LEFT.format(name=name) in told
@@ -345,20 +349,20 @@ _CONFIG_MAP = "/api/v1/namespaces/default/configmaps/{name}"
 
 async def without_kinds(cluster: Client) -> None:
     for kind in KINDS:
-        await gone(cluster, DEFINITIONS, f"{kind.plural}.{kind.group}")
+        await until_deleted(cluster, DEFINITIONS, f"{kind.plural}.{kind.group}")
 
 
 async def _removed(admin: Client, name: str) -> None:
     await admin.delete(MANAGED_CLUSTERS, name)
     await admin.delete(MANIFEST_WORKS, "w", namespace=name)
-    await gone(admin, MANIFEST_WORKS, "w", namespace=name)
+    await until_deleted(admin, MANIFEST_WORKS, "w", namespace=name)
 
 
 def refused(*arguments: object) -> str:
-    found = ended(*arguments)
-    assert found.returncode == 2, found.stderr
-    assert "Traceback" not in found.stderr
-    return found.stderr.removeprefix("fairway: ").rstrip("\n")
+    outcome = ended(*arguments)
+    assert outcome.returncode == 2, outcome.stderr
+    assert "Traceback" not in outcome.stderr
+    return outcome.stderr.removeprefix("fairway: ").rstrip("\n")
 
 
 @pytest.mark.parametrize(
@@ -504,7 +508,7 @@ def test_join_rejects_the_folder_of_another_cluster(fleet: Fleet, tmp_path: Path
     with State.locked(tmp_path / "s", cluster="c1") as state:
         assert state.agent
     arguments = ("--name", "c2", "--kubeconfig", fleet.cluster, "--state", tmp_path / "s")
-    wanted = OTHER_CLUSTER.format(folder=tmp_path / "s", found="c1", name="c2")
+    wanted = OTHER_CLUSTER.format(folder=tmp_path / "s", recorded="c1", name="c2")
     assert refused(*arguments) == wanted
 
 
@@ -541,11 +545,11 @@ def test_token_command_prints_the_join_command(fairway_hub: HubAddress, capsys: 
         clusters, requests = "cluster.open-cluster-management.io", "certificates.k8s.io"
         answers = {}
         for verb, group, resource in (
-            *((each, clusters, "managedclusters") for each in ("create", "get", "list", "watch")),
-            *((each, requests, "certificatesigningrequests") for each in ("create", "get", "list", "watch")),
-            *((each, clusters, "managedclusters") for each in ("update", "patch", "delete")),
-            *((each, requests, "certificatesigningrequests") for each in ("update", "patch", "delete")),
-            *(("patch", clusters, f"managedclusters/{each}") for each in ("status", "finalizers")),
+            *((name, clusters, "managedclusters") for name in ("create", "get", "list", "watch")),
+            *((name, requests, "certificatesigningrequests") for name in ("create", "get", "list", "watch")),
+            *((name, clusters, "managedclusters") for name in ("update", "patch", "delete")),
+            *((name, requests, "certificatesigningrequests") for name in ("update", "patch", "delete")),
+            *(("patch", clusters, f"managedclusters/{name}") for name in ("status", "finalizers")),
             ("update", requests, "certificatesigningrequests/approval"),
             ("create", clusters, "managedclustersets/join"),
             ("update", "register.open-cluster-management.io", "managedclusters/accept"),
@@ -573,8 +577,8 @@ def test_token_command_prints_the_join_command(fairway_hub: HubAddress, capsys: 
         async with Client(connection) as client:
             return await rights(client)
 
-    found = asyncio.run(ask())
-    assert [each for each, allowed in found.items() if allowed] == list(found)[:8]
+    verdicts = asyncio.run(ask())
+    assert [check for check, allowed in verdicts.items() if allowed] == list(verdicts)[:8]
 
 
 def test_token_file_is_private(fairway_hub: HubAddress, tmp_path: Path) -> None:

@@ -12,10 +12,10 @@ import forked
 from cli.join.test_join import available
 from cli.live_hub import ROOT, act
 from fairway.api.cluster import CLUSTER_SET_LABEL, ManagedCluster
-from fairway.kube import MANAGED_CLUSTERS
-from fairway.testing.background import background
+from fairway.api.resources import MANAGED_CLUSTERS
 from fairway.testing.hub import hub_in_thread
 from klusterlet.fleet import controllers, environment
+from kubehub.testing.background import background
 from rigs.waiting import until
 
 PAGE = ROOT / "docs" / "how-to" / "join.md"

@@ -7,13 +7,15 @@ import pytest
 
 from cli.live_hub import act
 from fairway.api.cluster import CONDITION_AVAILABLE
+from fairway.api.resources import MANAGED_CLUSTER_ADD_ONS, MANAGED_CLUSTERS, MANIFEST_WORKS
 from fairway.api.work import MANIFEST_WORK_FINALIZER, ManifestWork
-from fairway.cli.clusterset import DRY_RUN
-from fairway.cli.join.forget import ANSWERS, KEPT, MEMBER, NOTHING, OBJECTS_STAY, RELEASED
+from fairway.cli.join.forget import ANSWERS, KEPT, MEMBER, NOT_YET, NOTHING, OBJECTS_STAY, RELEASED
 from fairway.cli.main import run
+from fairway.cli.options.dry_run import DRY_RUN
+from fairway.controllers.addons.names import OLD_PRE_DELETE, PRE_DELETE
 from fairway.klusterlet.names import CLUSTER_LABEL
-from fairway.kube import MANAGED_CLUSTERS, MANIFEST_WORKS, Client, Patch
 from fairway.testing.hub import HubAddress
+from kubewire.client import Client, Patch
 
 Capture = pytest.CaptureFixture[str]
 HELD = "test.dev/holds"
@@ -54,7 +56,7 @@ async def _cluster(client: Client, *, available: str = "", finalizers: Iterable[
 def works(hub: HubAddress) -> dict[str, ManifestWork]:
     async def found(client: Client) -> dict[str, ManifestWork]:
         listed = await client.list(MANIFEST_WORKS, namespace="c1")
-        return {each.metadata.name: each for each in listed.items}
+        return {item.metadata.name: item for item in listed.items}
 
     return act(hub.kubeconfig, found)
 
@@ -72,19 +74,22 @@ async def _left_behind(client: Client) -> None:
 def test_forget_removes_finalizers_of_a_lost_cluster(fairway_hub: HubAddress, capsys: Capture) -> None:
     act(fairway_hub.kubeconfig, _left_behind)
     assert forget(fairway_hub, "c1", "--dry-run") == 0
-    assert f"{RELEASED.format(namespace='c1', name='app')}{DRY_RUN}" in capsys.readouterr().out.splitlines()
+    assert (
+        f"{RELEASED.format(kind='ManifestWork', namespace='c1', name='app')}{DRY_RUN}"
+        in capsys.readouterr().out.splitlines()
+    )
     assert works(fairway_hub)["app"].metadata.finalizers == (MANIFEST_WORK_FINALIZER,)
 
     assert forget(fairway_hub, "c1") == 0
     told = capsys.readouterr()
     assert told.out.splitlines() == [
-        RELEASED.format(namespace="c1", name="app"),
-        RELEASED.format(namespace="c1", name="backed-up"),
+        RELEASED.format(kind="ManifestWork", namespace="c1", name="app"),
+        RELEASED.format(kind="ManifestWork", namespace="c1", name="backed-up"),
         KEPT.format(namespace="c1", name="kept"),
     ]
     assert OBJECTS_STAY in told.err
     left = works(fairway_hub)
-    assert {name: each.metadata.finalizers for name, each in left.items()} == {
+    assert {name: work.metadata.finalizers for name, work in left.items()} == {
         "backed-up": (HELD,),
         "kept": (MANIFEST_WORK_FINALIZER,),
     }
@@ -118,6 +123,33 @@ def test_forget_waits_for_a_deleted_cluster_only_while_its_agent_reports(
     assert ("app" in works(fairway_hub)) is bool(status)
 
 
+def test_forget_releases_add_ons_that_wait_for_a_lost_cluster(
+    fairway_hub: HubAddress, capsys: Capture
+) -> None:
+    async def leaving(client: Client) -> None:
+        await _namespace(client, "c1")
+        await _cluster(client, available="Unknown", finalizers=[HELD])
+        await client.delete(MANAGED_CLUSTERS, "c1")
+        for name, finalizer in (("new", PRE_DELETE), ("old", OLD_PRE_DELETE)):
+            body = {"metadata": {"name": name, "finalizers": [finalizer]}, "spec": {}}
+            await client.create(MANAGED_CLUSTER_ADD_ONS, body, namespace="c1")
+            await client.delete(MANAGED_CLUSTER_ADD_ONS, name, namespace="c1")
+        await _work(client, "later")
+
+    act(fairway_hub.kubeconfig, leaving)
+    assert forget(fairway_hub, "c1") == 0
+    assert capsys.readouterr().out.splitlines() == [
+        RELEASED.format(kind="ManagedClusterAddOn", namespace="c1", name="new"),
+        RELEASED.format(kind="ManagedClusterAddOn", namespace="c1", name="old"),
+        NOT_YET.format(namespace="c1", name="later"),
+    ]
+
+    async def left(client: Client) -> int:
+        return len((await client.list(MANAGED_CLUSTER_ADD_ONS, namespace="c1")).items)
+
+    assert act(fairway_hub.kubeconfig, left) == 0
+
+
 def test_forget_works_in_a_terminating_namespace(fairway_hub: HubAddress, capsys: Capture) -> None:
     async def ending(client: Client) -> None:
         await _namespace(client, "c1", HELD)
@@ -128,7 +160,7 @@ def test_forget_works_in_a_terminating_namespace(fairway_hub: HubAddress, capsys
 
     act(fairway_hub.kubeconfig, ending)
     assert forget(fairway_hub, "c1") == 0
-    assert RELEASED.format(namespace="c1", name="app") in capsys.readouterr().out
+    assert RELEASED.format(kind="ManifestWork", namespace="c1", name="app") in capsys.readouterr().out
     assert works(fairway_hub) == {}
 
 

@@ -6,14 +6,21 @@ from typing import Any
 
 import yaml
 
-from fairway.api.virtual_machine import APPROVED, AUTO_MIGRATION_LABEL, REQUESTED, SCALING_UNIT
+from fairway.api.virtual_machine import (
+    APPROVED,
+    AUTO_MIGRATION_LABEL,
+    AUTOSCALING_LABEL,
+    REQUESTED,
+    SCALING_UNIT,
+)
 from fairway.engine.workload import HostKey, WorkloadKey
-from fairway.fleet.instant import SECOND, to_micros
-from fairway.machines import kubevirt
-from fairway.machines.migration import Claim, Migration, Phase, Reason
-from fairway.machines.migration_story import describe_migration
-from fairway.machines.neonvm import migration_object
-from fairway.machines.permit_protocol import encode_size_text
+from fairway.hosts.instant import SECOND, to_micros
+from fairway.workloads.machines import kubevirt
+from fairway.workloads.machines.migration import Claim, Migration, Phase, Reason
+from fairway.workloads.machines.migration_record import record_object
+from fairway.workloads.machines.migration_story import describe_migration
+from fairway.workloads.machines.neonvm import migration_object
+from fairway.workloads.machines.permit_protocol import encode_size_text
 
 STARTED = to_micros(datetime(2026, 3, 1, 12, tzinfo=UTC))
 UNIT = {"cpu": 1000, "memory": (4 << 30) * 1000}
@@ -73,7 +80,7 @@ def machine(name: str, *, units: int, wants: int, on: str) -> dict[str, Any]:
             "name": name,
             "namespace": "default",
             "uid": f"uid-{name}",
-            "labels": {AUTO_MIGRATION_LABEL: "true"},
+            "labels": {AUTO_MIGRATION_LABEL: "true", AUTOSCALING_LABEL: "true"},
             "annotations": annotations,
         },
         "spec": {"guest": guest},
@@ -83,7 +90,7 @@ def machine(name: str, *, units: int, wants: int, on: str) -> dict[str, Any]:
 
 def migration(*, phase: Phase = Phase.COPYING) -> Migration:
     claim = Claim(beneficiary=WorkloadKey("default", "vm-a-1", "uid-vm-a-1"), amounts=size(2))
-    found = Migration(
+    planned = Migration(
         id="vm-b-0a1b2c3d-1",
         vm="vm-b",
         source=WorkloadKey("default", "vm-b-1", "uid-vm-b-1"),
@@ -99,11 +106,11 @@ def migration(*, phase: Phase = Phase.COPYING) -> Migration:
         deadline=STARTED + 3600 * SECOND,
     )
     for seconds, step in enumerate((Phase.TARGET_PENDING, Phase.TARGET_BOUND, Phase.COPYING), 1):
-        found = found.step(step, now=STARTED + seconds * SECOND)
+        planned = planned.step(step, now=STARTED + seconds * SECOND)
     if phase is Phase.CLEANED:
         for seconds, step in enumerate((Phase.CUTOVER, Phase.SWAP_COMMITTED, Phase.CLEANED), 15):
-            found = found.step(step, now=STARTED + seconds * SECOND)
-    return found
+            planned = planned.step(step, now=STARTED + seconds * SECOND)
+    return planned
 
 
 def story() -> list[dict[str, Any]]:
@@ -121,6 +128,7 @@ def story() -> list[dict[str, Any]]:
         pod("vm-b-2", on="node-2", vm="vm-b"),
         pod("x", on="node-1", cpu="3"),
         moving,
+        record_object(migration()),
     ]
 
 
@@ -141,11 +149,12 @@ def kubevirt_story() -> list[dict[str, Any]]:
     """Return the objects while an instance of KubeVirt is copied, beside a machine of NeonVM."""
     api_version, kind = "kubevirt.io/v1", kubevirt.INSTANCE_KIND
     source, target = pod("vm-b-1", on="node-1", cpu="3"), pod("vm-b-2", on="node-2", cpu="3")
-    for each in (source, target):
+    for moving_pod in (source, target):
         owner = {"apiVersion": api_version, "kind": kind, "name": "vm-b", "uid": "uid-vm-b"}
-        each["metadata"]["ownerReferences"] = [owner]
+        moving_pod["metadata"]["ownerReferences"] = [owner]
     target["metadata"]["labels"] = {kubevirt.MIGRATION_LABEL: "uid-move"}
-    moving = kubevirt.migration_object(replace(migration(), kind=kind))
+    recorded = replace(migration(), kind=kind)
+    moving = kubevirt.migration_object(recorded)
     moving["metadata"]["uid"] = "uid-move"
     moving["status"] = {"phase": "Running"}
     instance = {
@@ -156,7 +165,7 @@ def kubevirt_story() -> list[dict[str, Any]]:
         "status": {"phase": "Running", "nodeName": "node-1"},
     }
     first = machine("vm-a", units=4, wants=6, on="node-1"), pod("vm-a-1", on="node-1", vm="vm-a")
-    return [node("node-1"), node("node-2"), *first, instance, source, target, moving]
+    return [node("node-1"), node("node-2"), *first, instance, source, target, moving, record_object(recorded)]
 
 
 def written(*documents: dict[str, Any]) -> str:

@@ -6,18 +6,15 @@ from typing import Any
 import pytest
 
 from cli.machines.walkthrough import console_blocks, normalized, walkthrough
-from fairway.kube.events import CORE_EVENTS
-from fairway.kube.resource import PODS, VIRTUAL_MACHINE_MIGRATIONS, VIRTUAL_MACHINES
-from fairway.whatif.simulation.machines.neonvm import Step
+from fairway.api.resources import MACHINE_MIGRATIONS, PODS, VIRTUAL_MACHINES
+from fairway.simulation.machines.neonvm import Step
+from kubewire.client.events import CORE_EVENTS
 
 PAGE = "docs/how-to/machines.md"
 
 
 def is_copying(migrations: dict[str, Any]) -> bool:
-    return any(
-        '"phase":"Copying"' in each.metadata.annotations.get("fairway.dev/migration", "")
-        for each in migrations.values()
-    )
+    return any(migration.spec.phase == "Copying" for migration in migrations.values())
 
 
 def has_grown(machines: dict[str, Any]) -> bool:
@@ -38,22 +35,25 @@ async def test_machines_page_matches_the_output(tmp_path: Path, monkeypatch: pyt
         await shows(create)
         await hub.until(
             VIRTUAL_MACHINES,
-            lambda found: all(found[name].status.phase == "Running" for name in ("vm-a", "vm-b", "vm-x")),
+            lambda machines: all(
+                machines[name].status.phase == "Running" for name in ("vm-a", "vm-b", "vm-x")
+            ),
         )
         await shows(before)
         await shows(grow)
-        await hub.until(VIRTUAL_MACHINES, lambda found: found["vm-a"].status.memorySize == "20Gi")
-        await hub.until(VIRTUAL_MACHINE_MIGRATIONS, is_copying)
+        await hub.until(VIRTUAL_MACHINES, lambda machines: machines["vm-a"].status.memorySize == "20Gi")
+        await hub.until(MACHINE_MIGRATIONS, is_copying)
         await shows(during)
         await shows(moving)
         hub.neonvm.release()
         await hub.until(VIRTUAL_MACHINES, has_grown)
-        await hub.until(VIRTUAL_MACHINE_MIGRATIONS, lambda found: not found)
+        await hub.until(MACHINE_MIGRATIONS, lambda migrations: not migrations)
         await hub.until(
-            CORE_EVENTS, lambda found: any(each.reason == "MigrationCompleted" for each in found.values())
+            CORE_EVENTS,
+            lambda events: any(event.reason == "MigrationCompleted" for event in events.values()),
         )
         await shows(after)
         await shows(moved)
         await shows(batch)
-        await hub.until(PODS, lambda found: found["batch"].status.conditions)
+        await hub.until(PODS, lambda pods: pods["batch"].status.conditions)
         await shows(explained)

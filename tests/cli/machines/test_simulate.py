@@ -1,4 +1,4 @@
-"""`fairway machines simulate`: a table, JSON and a picture, the same for the same options."""
+"""`fairway simulate machines`: a table, JSON and a picture, the same for the same options."""
 
 import json
 from pathlib import Path
@@ -6,11 +6,12 @@ from xml.etree import ElementTree
 
 import pytest
 
+from fairway.cli.commands.machines import RENAMED
 from fairway.cli.machines.chart import draw
 from fairway.cli.machines.simulate import NOT_WRITTEN
 from fairway.cli.main import run
 
-SMALL = ("machines", "simulate", "--nodes", "4", "--machines", "8", "--minutes", "5")
+SMALL = ("simulate", "machines", "--nodes", "4", "--machines", "8", "--minutes", "5")
 Capture = pytest.CaptureFixture[str]
 
 
@@ -53,3 +54,10 @@ def test_file_that_cannot_be_written_is_reported(tmp_path: Path, capsys: Capture
     file = tmp_path / "missing" / "growth.svg"
     assert run([*SMALL, "--svg", str(file)]) == 2
     assert NOT_WRITTEN.format(file=file, reason="No such file or directory") in capsys.readouterr().err
+
+
+def test_earlier_name_prints_the_new_one(capsys: Capture) -> None:
+    run(list(SMALL))
+    table = capsys.readouterr().out
+    assert run(["machines", "simulate", *SMALL[2:]]) == 0
+    assert capsys.readouterr() == (table, f"{RENAMED.format(new='fairway simulate machines')}\n")

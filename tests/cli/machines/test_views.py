@@ -2,7 +2,11 @@
 
 import io
 import json
+import os
+import pty
 import re
+import sys
+import termios
 from pathlib import Path
 
 import msgspec
@@ -16,10 +20,10 @@ from fairway.cli.machines.objects import NO_NODES, NO_NODES_ON_HUB
 from fairway.cli.machines.tables import copied
 from fairway.cli.machines.top import HIDDEN, WATCH_AS_TABLE, WATCH_HUB, TopView, screen
 from fairway.cli.main import run
-from fairway.machines.migration import Phase
-from fairway.machines.migration_story import story_of
-from fairway.machines.settings import MachineSettings
 from fairway.testing.hub import HubAddress
+from fairway.workloads.machines.migration import Phase
+from fairway.workloads.machines.migration_story import story_of
+from fairway.workloads.machines.settings import MachineSettings
 
 Capture = pytest.CaptureFixture[str]
 
@@ -92,8 +96,8 @@ def test_ended_migration_of_kubevirt_has_the_kind_of_its_machine(tmp_path: Path,
     path = tmp_path / "cluster.yaml"
     path.write_text(cluster.written(cluster.node("node-1"), cluster.ended_event(), event))
     assert run(["machines", "migrations", "-f", str(path), "-o", "json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert sorted(each["kind"] for each in found) == ["VirtualMachine", "VirtualMachineInstance"]
+    stories = json.loads(capsys.readouterr().out)
+    assert sorted(story["kind"] for story in stories) == ["VirtualMachine", "VirtualMachineInstance"]
 
 
 @pytest.mark.parametrize("sort", ["name", "reserved"])
@@ -101,16 +105,16 @@ def test_nodes_are_sorted_by_the_value_of_numbers_in_their_names(sort: str) -> N
     view = TopView(MachineSettings(), sort=sort)
     objects = [msgspec.convert(cluster.node(f"node-{number}"), Node) for number in (10, 2, 1)]
     nodes, _ = view.reports(objects)
-    assert [each.node for each in nodes] == ["node-1", "node-2", "node-10"]
+    assert [node.node for node in nodes] == ["node-1", "node-2", "node-10"]
 
 
 def test_top_prints_quantities_as_json(file: str, capsys: Capture) -> None:
     assert run(["machines", "top", "-f", file, "-o", "json", "--sort", "pressure"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert [each["node"] for each in found["nodes"]] == ["node-1", "node-2"]
-    assert found["nodes"][0]["denied"] == {"cpu": "2000m", "memory": str(8 << 30)}
-    assert found["nodes"][0]["promised"] == {"cpu": "2000m", "memory": str(8 << 30)}
-    assert found["machines"][0]["waitsFor"] == ["vm-b-0a1b2c3d-1"]
+    document = json.loads(capsys.readouterr().out)
+    assert [node["node"] for node in document["nodes"]] == ["node-1", "node-2"]
+    assert document["nodes"][0]["denied"] == {"cpu": "2000m", "memory": str(8 << 30)}
+    assert document["nodes"][0]["promised"] == {"cpu": "2000m", "memory": str(8 << 30)}
+    assert document["machines"][0]["waitsFor"] == ["vm-b-0a1b2c3d-1"]
 
 
 def test_top_cuts_tables_to_the_height_of_a_terminal() -> None:
@@ -178,9 +182,9 @@ def test_ended_migration_is_known_from_its_event(tmp_path: Path, capsys: Capture
     path = tmp_path / "cluster.yaml"
     path.write_text(cluster.written(cluster.node("node-1"), cluster.ended_event()))
     assert run(["machines", "migrations", "-f", str(path), "-o", "json"]) == 0
-    (found,) = json.loads(capsys.readouterr().out)
-    assert (found["phase"], found["started"], found["vm"]) == ("Cleaned", "2026-03-01T12:00:00Z", "vm-b")
-    assert found["steps"][-1] == {"phase": "Cleaned", "seconds": 17.0}
+    (story,) = json.loads(capsys.readouterr().out)
+    assert (story["phase"], story["started"], story["vm"]) == ("Cleaned", "2026-03-01T12:00:00Z", "vm-b")
+    assert story["steps"][-1] == {"phase": "Cleaned", "seconds": 17.0}
     assert run(["machines", "migrations", "-f", str(path), "--running"]) == 0
     assert capsys.readouterr().out == f"{NONE}\n"
     assert run(["machines", "migrations", "-f", str(path), "--vm", "default/vm-a"]) == 0
@@ -213,8 +217,8 @@ def test_bound_pod_is_explained_with_scores(file: str, capsys: Capture) -> None:
     assert out.startswith("default/x: on node node-1\n")
     assert "VirtualMachineAutoscaling" in out
     assert run(["machines", "explain", "pod", "default/x", "-f", file, "-o", "json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert {each["node"] for each in found["ranking"]} == {"node-1", "node-2"}
+    document = json.loads(capsys.readouterr().out)
+    assert {host["node"] for host in document["ranking"]} == {"node-1", "node-2"}
 
 
 def test_unknown_pod_has_suggestions(file: str, capsys: Capture) -> None:
@@ -232,6 +236,29 @@ def test_pod_of_another_scheduler_is_not_explained(tmp_path: Path, capsys: Captu
     assert run(["machines", "explain", "pod", "default/other", "-f", str(path)]) == 2
     message = NOT_OURS.format(pod="default/other", scheduler="default-scheduler", profiles="fairway")
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("key", "status"), [(b"q", 0), (b"\x03", 130)])
+def test_key_ends_top_and_restores_the_terminal(fairway_hub: HubAddress, key: bytes, status: int) -> None:
+    command = ["-m", "fairway", "machines", "top", "--kubeconfig", str(fairway_hub.kubeconfig)]
+    child, terminal = pty.fork()
+    if not child:
+        os.environ["TERM"] = "xterm"
+        os.execv(sys.executable, [sys.executable, *command])
+    before = termios.tcgetattr(terminal)
+    try:
+        shown = b""
+        while b"0 nodes" not in shown:
+            shown += os.read(terminal, 1024)
+        assert not termios.tcgetattr(terminal)[3] & termios.ICANON
+        os.write(terminal, key)
+        while b"\x1b[?1049l" not in shown:
+            shown += os.read(terminal, 1024)
+        _, ended = os.waitpid(child, 0)
+        assert os.waitstatus_to_exitcode(ended) == status
+        assert termios.tcgetattr(terminal) == before
+    finally:
+        os.close(terminal)
 
 
 def test_terminal_shows_top_in_place(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,14 +18,14 @@ from fairway.controllers.machines.permit_server import PermitServer, serving_per
 from fairway.controllers.manager import running
 from fairway.controllers.serving.address import Address
 from fairway.controllers.settings import MACHINES, Settings
-from fairway.kube import Client, Informer, Resource
-from fairway.kube.kubeconfig import load
+from fairway.simulation.machines.agents import ScalingAgents
+from fairway.simulation.machines.creation import MachineOptions, create_machines
+from fairway.simulation.machines.kubelet import Kubelets
+from fairway.simulation.machines.neonvm import NeonVM
+from fairway.simulation.machines.permit_client import agent_user, permit_client
 from fairway.testing.hub import embedded_hub
-from fairway.whatif.simulation.machines.agents import ScalingAgents
-from fairway.whatif.simulation.machines.creation import MachineOptions, create_machines
-from fairway.whatif.simulation.machines.kubelet import Kubelets
-from fairway.whatif.simulation.machines.neonvm import NeonVM
-from fairway.whatif.simulation.machines.permit_client import agent_user, permit_client
+from kubewire.client import Client, Informer, Resource
+from kubewire.client.kubeconfig import load
 
 ROOT = Path(__file__).parents[3]
 CONSOLE = re.compile(r"```console\n(.*?)```", re.DOTALL)
@@ -33,11 +33,11 @@ CONSOLE = re.compile(r"```console\n(.*?)```", re.DOTALL)
 
 def console_blocks(page: str) -> list[tuple[str, str]]:
     """Return the commands of a page with their output, in order."""
-    found = []
+    blocks = []
     for block in CONSOLE.findall((ROOT / page).read_text(encoding="utf-8")):
         command, _, output = block.partition("\n")
-        found.append((command.removeprefix("$ "), output))
-    return found
+        blocks.append((command.removeprefix("$ "), output))
+    return blocks
 
 
 def normalized(text: str) -> list[str]:
@@ -71,7 +71,7 @@ class Walkthrough:
         async with asyncio.timeout(30), Informer(self.client, resource) as informer:
             async for _ in informer.changes():
                 with contextlib.suppress(KeyError):
-                    if condition({name: each for (_, name), each in informer.store.items()}):
+                    if condition({name: thing for (_, name), thing in informer.store.items()}):
                         return
 
 

@@ -20,12 +20,13 @@ import pytest
 import yaml
 
 from cli.live_hub import act
+from fairway.api.resources import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTER_SCORES, MANAGED_CLUSTERS
 from fairway.api.score import AddOnPlacementScore
 from fairway.cli.main import run
-from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTER_SCORES, MANAGED_CLUSTERS, Client, NotFound
 from fairway.providers.rbac import CLUSTER_RULES
 from fairway.testing.hub import HubAddress, hub_in_thread
-from providers.sdk.hub_fleet import HubFleet
+from kubewire.client import Client, NotFound
+from providers.hub_fleet import HubFleet
 from rigs.cleanup import delete_all
 from rigs.processes import POLL
 from rigs.restricted import write_kubeconfig
@@ -106,10 +107,10 @@ async def _clear(client: Client) -> None:
 def scores(kubeconfig: Path) -> dict[str, dict[str, int]]:
     listing = act(kubeconfig, lambda client: client.list(ADD_ON_PLACEMENT_SCORES))
     return {
-        f"{each.metadata.namespace}/{each.metadata.name}": {
-            score.name: score.value for score in each.status.scores
+        f"{item.metadata.namespace}/{item.metadata.name}": {
+            score.name: score.value for score in item.status.scores
         }
-        for each in listing.items
+        for item in listing.items
     }
 
 
@@ -331,9 +332,9 @@ def test_error_in_provider_options_names_the_line(
 
 def test_provider_list_prints_the_catalogue(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["provider", "list", "-o", "json"]) == 0
-    found = {each["name"]: each for each in json.loads(capsys.readouterr().out)}
-    assert {"prometheus", "static", "resource-usage"} <= set(found)
-    assert {each["from"] for each in found.values()} == {"fairway"}
+    by_name = {entry["name"]: entry for entry in json.loads(capsys.readouterr().out)}
+    assert {"prometheus", "static", "resource-usage"} <= set(by_name)
+    assert {row["from"] for row in by_name.values()} == {"fairway"}
 
 
 # What it refuses
@@ -434,16 +435,16 @@ def asked(port: int, path: str) -> tuple[int, str]:
 
 
 def port_of(folder: Path) -> int:
-    found: list[int] = []
+    ports: list[int] = []
 
     def announced() -> bool:
         match = re.search(r"health at \S*?:(\d+)", (folder / "log").read_text())
         if match is not None:
-            found.append(int(match[1]))
+            ports.append(int(match[1]))
         return match is not None
 
     await_(announced)
-    return found[0]
+    return ports[0]
 
 
 def test_provider_runs_until_sigterm(at_hub: Path, folder: Path) -> None:
@@ -532,4 +533,4 @@ def test_provider_run_on_a_port_in_use_exits_2(at_hub: Path, folder: Path) -> No
 
     status, errors = asyncio.run(taken())
     assert status == 2
-    assert "a port is in use" in errors
+    assert "the port is in use by another process; set another address with --health-address" in errors

@@ -15,12 +15,13 @@ import forked
 from cli.live_hub import ROOT, act
 from fairway.api.kinds import decode
 from fairway.api.placement import Placement
-from fairway.cli.provider.command import provider
-from fairway.kube import MANAGED_CLUSTERS, PLACEMENTS, Client
-from fairway.kube.rbac import Rule
+from fairway.api.resources import MANAGED_CLUSTERS, PLACEMENTS
+from fairway.cli.commands.provider import provider
 from fairway.providers import provider_loop, publication, rbac, reading_check, sandbox, scales
 from fairway.providers.assessment import NO_VALUES
 from fairway.testing.hub import hub_in_thread
+from kubewire.client import Client
+from kubewire.client.rbac import Rule
 
 PAGE = (ROOT / "docs" / "how-to" / "providers.md").read_text(encoding="utf-8")
 BLOCKS = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
@@ -32,13 +33,13 @@ def blocks(language: str) -> list[str]:
 
 
 def commands() -> list[tuple[str, str]]:
-    """Yield each command with its output; a block may have several."""
-    found: list[tuple[str, str]] = []
+    """List each command with its output; a block may have several."""
+    shown: list[tuple[str, str]] = []
     for block in blocks("console"):
         for part in block.removeprefix("$ ").split("\n$ "):
             command, _, output = part.partition("\n")
-            found.append((command, output))
-    return found
+            shown.append((command, output))
+    return shown
 
 
 def normal(text: str) -> str:
@@ -101,7 +102,7 @@ def test_python_on_the_providers_page_compiles() -> None:
 
 
 def test_placement_on_the_providers_page_is_valid(folder: Path) -> None:
-    (document,) = [each for each in map(yaml.safe_load, blocks("yaml")) if each["kind"] == "Placement"]
+    (document,) = [block for block in map(yaml.safe_load, blocks("yaml")) if block["kind"] == "Placement"]
     placement = decode(document)
     assert isinstance(placement, Placement)
     policy = placement.spec.prioritizerPolicy
@@ -121,7 +122,7 @@ def _rules(document: dict[str, Any]) -> tuple[Rule, ...]:
 
 
 def test_rules_on_the_providers_page_are_those_of_the_code() -> None:
-    roles = {each["kind"]: each for each in map(yaml.safe_load, blocks("yaml"))}
+    roles = {block["kind"]: block for block in map(yaml.safe_load, blocks("yaml"))}
     assert _rules(roles["Role"]) == rbac.CLUSTER_RULES
     assert _rules(roles["ClusterRole"]) == rbac.FLEET_RULES
     assert rbac.LEASE_RULES[0].verbs == ("create", "get", "patch")

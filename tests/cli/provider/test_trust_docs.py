@@ -15,13 +15,13 @@ import forked
 from cli.get.test_provider_listing import LONG, publish
 from cli.live_hub import ROOT, act, fill
 from fairway.api.cluster import ManagedCluster
-from fairway.api.meta import Condition
 from fairway.cli.run.config import configured
 from fairway.controllers.scores import Orphans, Silence, SilencePolicy
 from fairway.controllers.settings import Settings
-from fairway.kube import Client
 from fairway.testing.builders import cluster
 from fairway.testing.hub import hub_in_thread
+from kubewire.api.meta import Condition
+from kubewire.client import Client
 
 PAGE = ROOT / "docs" / "explanation" / "trust.md"
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -51,7 +51,7 @@ def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with hub_in_thread(folder=folder) as hub:
         states = {"cluster2": ("Unknown", "ManagedClusterLeaseUpdateStopped")}
         names = [f"cluster{at}" for at in range(1, 5)]
-        fill(hub.kubeconfig, *(joined(each, *states.get(each, ("True", "Available"))) for each in names))
+        fill(hub.kubeconfig, *(joined(name, *states.get(name, ("True", "Available"))) for name in names))
 
         async def more(client: Client) -> None:
             await publish(client, "cluster1", lasts=LONG)

@@ -1,5 +1,6 @@
 """`fairway run`: options, errors, and its work as a process."""
 
+import re
 import signal
 import socket
 from collections.abc import Iterator
@@ -10,30 +11,32 @@ import click
 import pytest
 from aiohttp import ClientSession
 
-from cli.up_process import fairway, running, until
-from fairway.api.lease import format_micro_time
-from fairway.cli.options.permits import WITHOUT_ADDRESS
-from fairway.cli.options.serving import DEBUG, HALF_A_PAIR, HEALTH, METRICS, NOTHING_TO_PROTECT
-from fairway.cli.run.command import IDENTITY_OF_NOBODY, SHADOW_OF_NOTHING, run
-from fairway.cli.run.options import DEFAULT_CONTROLLERS, NAMES, NONE_LEFT, chosen
-from fairway.cli.run.process import SHADOWING
-from fairway.controllers.placement import ocm_detection
-from fairway.controllers.placement.shard import Shard
-from fairway.controllers.serving import Address
-from fairway.controllers.settings import ALL, DEFAULT, Settings
-from fairway.kube import (
+from cli.up_process import fairway, logging, running, until
+from fairway.api import crds
+from fairway.api.resources import (
     MANAGED_CLUSTER_SET_BINDINGS,
     MANAGED_CLUSTER_SETS,
     MANAGED_CLUSTERS,
     PLACEMENT_DECISIONS,
     PLACEMENTS,
-    SYSTEM_CLOCK,
-    Client,
 )
-from fairway.kube.kubeconfig import load
-from fairway.kube.lease import LEASES
+from fairway.cli.commands.run import run
+from fairway.cli.options.controllers import APPROVAL_OF_NOBODY, DEFAULT_CONTROLLERS, NAMES, NONE_LEFT, chosen
+from fairway.cli.options.permits import WITHOUT_ADDRESS
+from fairway.cli.options.serving import DEBUG, HALF_A_PAIR, HEALTH, METRICS, NOTHING_TO_PROTECT
+from fairway.cli.run.process import SHADOWING
+from fairway.cli.run.run import IDENTITY_OF_NOBODY, PERMITS_OF_NOTHING, SHADOW_OF_NOTHING
+from fairway.controllers.kinds import DEFINITIONS
+from fairway.controllers.placement import ocm_detection
+from fairway.controllers.placement.shard import Shard
+from fairway.controllers.serving import Address
+from fairway.controllers.settings import ALL, DEFAULT, Settings
+from fairway.simulation.creation import NAMESPACES, ensure
 from fairway.testing.hub import HubAddress, hub_in_thread
-from fairway.whatif.simulation.creation import NAMESPACES, ensure
+from kubewire.api.lease import format_micro_time
+from kubewire.client import SYSTEM_CLOCK, Client
+from kubewire.client.kubeconfig import load
+from kubewire.client.lease import LEASES
 from rigs.processes import Port
 
 NAMESPACE = "fairway-system"
@@ -45,20 +48,28 @@ NAMESPACE = "fairway-system"
 @pytest.fixture
 def parsed(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Return the job instead of running it."""
-    found: dict[str, Any] = {}
+    job: dict[str, Any] = {}
 
     def note(hub: object, settings: Settings, listening: object) -> None:
-        found.update(hub=hub, settings=settings, listening=listening)
+        job.update(hub=hub, settings=settings, listening=listening)
 
-    monkeypatch.setattr("fairway.cli.run.command.serve", note)
-    monkeypatch.setattr("fairway.cli.run.command.logs.configure", lambda **given: found.update(logs=given))
+    monkeypatch.setattr("fairway.cli.run.run.serve", note)
+    monkeypatch.setattr("fairway.cli.run.run.logs.configure", lambda **given: job.update(logs=given))
     for name in ("KUBERNETES_SERVICE_HOST", "POD_NAME"):
         monkeypatch.delenv(name, raising=False)
-    return found
+    return job
 
 
 def call(*arguments: str) -> None:
     run.main(arguments, prog_name="fairway run", standalone_mode=False)
+
+
+@pytest.mark.parametrize("option", ["--permit-address", "--insecure-permit-address"])
+def test_permit_addresses_require_the_controller_of_machines(parsed: dict[str, Any], option: str) -> None:
+    with pytest.raises(click.UsageError, match=re.escape(PERMITS_OF_NOTHING.format(option=option))):
+        call(option, "127.0.0.1:0")
+    call(option, "127.0.0.1:0", "--controllers=+machines")
+    assert parsed["listening"].options[option] is not None
 
 
 def test_run_defaults_outside_a_pod(parsed: dict[str, Any]) -> None:
@@ -93,14 +104,17 @@ def test_run_options_reach_the_manager(parsed: dict[str, Any], tmp_path: Path) -
     pem = tmp_path / "pem"
     pem.touch()
     call(
-        *("--controllers", "placement,clustersets", "--identity", "me", "--lease-namespace", "leases"),
+        *("--identity", "me", "--lease-namespace", "leases"),
         *("--shard", "1/3", "--beside-ocm", "--workers", "7", "--grace", "2.5", "--no-default-set"),
         *("--health-address", "127.0.0.1:1", "--metrics-address", "[::1]:2", "--debug-address", ":3"),
         *("--tls-cert", str(pem), "--tls-key", str(pem), "--log-format", "json", "--log-level", "debug"),
         *("--kubeconfig", "file", "--context", "there", "--ocm-namespace", "theirs"),
+        *("--controllers", "placement,clustersets,acceptance", "--auto-approve-user", "one"),
+        *("--auto-approve-user", "two"),
     )
     settings: Settings = parsed["settings"]
-    assert settings.controllers == {"placement", "clustersets"}
+    assert settings.controllers == {"placement", "clustersets", "acceptance"}
+    assert settings.auto_approve_users == {"one", "two"}
     assert (settings.identity, settings.namespace, settings.ocm_namespace) == ("me", "leases", "theirs")
     assert (settings.shard, settings.workers, settings.grace) == (Shard(index=1, count=3), 7, 2.5)
     assert settings.beside_ocm
@@ -187,6 +201,8 @@ def test_unknown_controller_names_exit_2(text: str, told: str) -> None:
         (("--tls-key", __file__, "--tls-cert", __file__), NOTHING_TO_PROTECT),
         (("--permit-agent", "me"), WITHOUT_ADDRESS.format(option="--permit-agent")),
         (("--permit-audience", "x"), WITHOUT_ADDRESS.format(option="--permit-audience")),
+        (("--auto-approve-user", "system:anonymous"), "is every client without credentials"),
+        (("--auto-approve-user", "me", "--controllers", "placement"), APPROVAL_OF_NOBODY),
         (("--shard", "3/3"), "is not a shard"),
         (("--health-address", "8081"), "is not an address to listen on"),
         (("--controllers", "placment"), "did you mean 'placement'?"),
@@ -231,7 +247,9 @@ def everything() -> dict[str, Any]:
 
 async def decided(client: Client) -> None:
     await until(
-        client, PLACEMENT_DECISIONS, lambda found: any(each.status.decisions for each in found.values())
+        client,
+        PLACEMENT_DECISIONS,
+        lambda decisions: any(decision.status.decisions for decision in decisions.values()),
     )
 
 
@@ -273,6 +291,53 @@ async def test_run_serves_health_metrics_and_debug_endpoint(fairway_hub: HubAddr
             ) as answer:
                 assert answer.status == 401
         assert process.stop(signal.SIGINT) == 0
+
+
+@pytest.fixture
+def bare_hub(tmp_path: Path) -> Iterator[HubAddress]:
+    """A hub without the kinds of OCM and Fairway."""
+    with hub_in_thread(folder=tmp_path, definitions=()) as hub:
+        yield hub
+
+
+async def test_run_names_missing_kinds_and_starts_when_they_are_defined(bare_hub: HubAddress) -> None:
+    arguments = ("--kubeconfig", bare_hub.kubeconfig, "--health-address", "127.0.0.1:0")
+    with logging("run", *arguments) as process:
+        missing = process.read_until(lambda line: line["level"] == "error")["msg"]
+        assert "placements.cluster.open-cluster-management.io" in missing
+        assert "fairway crds | kubectl apply -f -" in missing
+        opened = process.read_until(lambda line: line["msg"].startswith("health at "))["msg"]
+        url = f"http://{opened.removeprefix('health at ')}"
+        async with ClientSession() as session:
+            async with session.get(f"{url}/livez") as answer:
+                assert answer.status == 200
+            async with session.get(f"{url}/readyz?verbose") as answer:
+                assert answer.status == 503
+                assert "the hub does not serve placements." in await answer.text()
+        async with Client.from_kubeconfig(bare_hub.kubeconfig) as client:
+            for definition in crds():
+                await client.create(DEFINITIONS, definition)
+            started = process.read_until(lambda line: line["msg"].startswith("started "))
+            assert started["msg"].startswith(
+                "started acceptance, addons, availability, clustersets, placement, scores"
+            )
+            await create_fleet(client)
+            await decided(client)
+            async with (
+                ClientSession() as session,
+                session.get(f"http://{started['health']}/readyz") as answer,
+            ):
+                assert answer.status == 200
+        assert process.stop() == 0
+    assert [line["msg"] for line in process.lines if line["level"] in ("warning", "error")] == [missing]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_run_that_waits_for_kinds_stops_on_a_signal(bare_hub: HubAddress, number: signal.Signals) -> None:
+    with logging("run", "--kubeconfig", bare_hub.kubeconfig) as process:
+        process.read_until(lambda line: line["level"] == "error")
+        assert process.stop(number) == 0  # which reads a log of JSON lines, without a traceback
+    assert [line["msg"] for line in process.lines[-2:]] == ["stopping", "stopped"]
 
 
 async def test_second_run_waits_for_the_lease(fairway_hub: HubAddress, connection: Client) -> None:
@@ -358,12 +423,19 @@ def test_run_without_a_hub_exits_2(tmp_path: Path, fairway_hub: HubAddress) -> N
 def test_run_on_an_unusable_port_exits_2(fairway_hub: HubAddress) -> None:
     options = ("run", "--kubeconfig", fairway_hub.kubeconfig, "--no-leader-elect")
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        busy = fairway(*options, "--health-address", f"127.0.0.1:{taken.getsockname()[1]}")
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        busy = fairway(*options, "--health-address", address)
     assert busy.returncode == 2
-    assert "a port is in use" in busy.stderr
+    assert busy.stderr == (
+        f"fairway: cannot listen on {address}: the port is in use by another process; set another address with "
+        "--health-address\n"
+    ), "one line, without a traceback of the informers that were not listed yet"
     elsewhere = fairway(*options, "--metrics-address", "192.0.2.1:8080")
     assert elsewhere.returncode == 2
-    assert "use addresses of this machine" in elsewhere.stderr
+    assert elsewhere.stderr == (
+        "fairway: cannot listen on 192.0.2.1:8080: not an address of this machine; set another address with "
+        "--metrics-address\n"
+    )
 
 
 def test_run_with_an_invalid_certificate_exits_2(fairway_hub: HubAddress, tmp_path: Path) -> None:

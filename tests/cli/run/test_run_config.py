@@ -56,8 +56,8 @@ scores:
   share: 0.25
   orphans: drop
 """
-    found = config(tmp_path, text)
-    assert found.recovery == recovery.RecoveryPolicy(
+    settings = config(tmp_path, text)
+    assert settings.recovery == recovery.RecoveryPolicy(
         health=recovery.HealthSource(resource="nodes", score="ready"),
         below=0,
         above=50,
@@ -71,7 +71,7 @@ scores:
         suspect_window=120,
         fresh=300,
     )
-    assert found.bridge == bridge.BridgeOptions(
+    assert settings.bridge == bridge.BridgeOptions(
         to_add_on=True,
         to_managed=True,
         ttl=90,
@@ -81,7 +81,7 @@ scores:
         names={"resourceratiocpu": "cpu"},
         resources=frozenset({"resource-usage-score"}),
     )
-    assert found.scores == scores.SilencePolicy(
+    assert settings.scores == scores.SilencePolicy(
         default=scores.Silence.WORST,
         by_resource={"resource-usage-score": scores.Silence.DROP},
         worst={"a/b": 100},

@@ -44,7 +44,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_check_prints_the_plugins_of_each_point(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["scheduler", "check", "scheduler.yaml", "-o", "json"]) == 0
     rows = json.loads(capsys.readouterr().out)
-    assert [each["plugin"] for each in rows if each["point"] == "Filter"] == [
+    assert [row["plugin"] for row in rows if row["point"] == "Filter"] == [
         *("Predicate", "TaintToleration", "Spread", "MissingScore"),
         "OutsideFrankfurt",
     ]
@@ -66,7 +66,7 @@ def test_check_of_invalid_configuration_exits_2_with_every_problem(
 
 def test_plugins_lists_built_in_plugins_and_those_of_files(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["scheduler", "plugins", "--scheduler-config", "scheduler.yaml", "-o", "json"]) == 0
-    origins = {each["plugin"]: each["origin"] for each in json.loads(capsys.readouterr().out)}
+    origins = {load["plugin"]: load["origin"] for load in json.loads(capsys.readouterr().out)}
     assert (origins["Balance"], origins["OutsideFrankfurt"]) == ("fairway", "plugins.py")
 
 

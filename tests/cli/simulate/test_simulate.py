@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from fairway.cli.main import run
-from fairway.cli.simulate.command import CONTRADICTION, UNKNOWN_POLICY
+from fairway.cli.simulate.run import CONTRADICTION, UNKNOWN_POLICY
 
 Capture = pytest.CaptureFixture[str]
 SMALL = ("--hosts", "4", "--slots", "10", "--requests", "20")

@@ -16,31 +16,29 @@ import yaml
 import forked
 from cli.up_process import FAIRWAY, ROOT, Up, environment, fairway, running, until, up
 from fairway.api.decision import PlacementDecision
-from fairway.api.lease import format_micro_time
-from fairway.api.score import AddOnPlacementScore
-from fairway.cli.hub.process import BUSY, HOW_TO_STOP, STOPPING
-from fairway.cli.run.options import WITH_HUB
-from fairway.cli.up import tour
-from fairway.cli.up.demo import FIRST, MOVES
-from fairway.cli.up.services import CONTROLLERS, FLEET, IDENTITY, MAKING, NO_CLUSTERS
-from fairway.controllers.placement import ocm_detection
-from fairway.hub.storage.entry import LOCKED
-from fairway.kube import (
+from fairway.api.resources import (
     ADD_ON_PLACEMENT_SCORES,
     HOSTED_CLUSTER_REQUESTS,
     MANAGED_CLUSTERS,
     PLACEMENT_DECISIONS,
     PLACEMENTS,
-    SYSTEM_CLOCK,
-    Client,
-    Patch,
 )
-from fairway.kube.kubeconfig import load
-from fairway.kube.lease import LEASES
-from fairway.kube.resource import key_of
-from fairway.whatif.simulation.agents import AGENT, LEASE, STOPPED
-from fairway.whatif.simulation.creation import NAMESPACES, ensure
-from fairway.whatif.simulation.objects import SCORE
+from fairway.api.score import AddOnPlacementScore
+from fairway.cli.hub.process import BUSY, HOW_TO_STOP, STOPPING
+from fairway.cli.options.controllers import WITH_HUB
+from fairway.cli.up import tour
+from fairway.cli.up.demo import FIRST, MOVES
+from fairway.cli.up.services import CONTROLLERS, FLEET, IDENTITY, MAKING, NO_CLUSTERS
+from fairway.controllers.placement import ocm_detection
+from fairway.simulation.agents import AGENT, LEASE, STOPPED
+from fairway.simulation.creation import NAMESPACES, ensure
+from fairway.simulation.objects import SCORE
+from kubehub.storage.entry import LOCKED
+from kubewire.api.lease import format_micro_time
+from kubewire.api.resource import key_of
+from kubewire.client import SYSTEM_CLOCK, Client, Patch
+from kubewire.client.kubeconfig import load
+from kubewire.client.lease import LEASES
 
 CALM = ("--period", "86400")
 """Scores stay as they are while the test looks."""
@@ -49,7 +47,7 @@ Decisions = Mapping[Any, PlacementDecision]
 
 
 def chosen(decisions: Decisions) -> set[str]:
-    return {each.clusterName for page in decisions.values() for each in page.status.decisions}
+    return {decision.clusterName for page in decisions.values() for decision in page.status.decisions}
 
 
 async def apply_example(client: Client) -> None:
@@ -58,13 +56,13 @@ async def apply_example(client: Client) -> None:
 
 
 async def decisions_of(client: Client) -> Decisions:
-    return {key_of(each): each for each in (await client.list(PLACEMENT_DECISIONS)).items}
+    return {key_of(decision): decision for decision in (await client.list(PLACEMENT_DECISIONS)).items}
 
 
 async def free_cpu(client: Client) -> dict[str, int]:
     return {
         score.metadata.namespace: next(
-            each.value for each in score.status.scores if each.name == "cpuAvailable"
+            item.value for item in score.status.scores if item.name == "cpuAvailable"
         )
         for score in (await client.list(ADD_ON_PLACEMENT_SCORES)).items
         if score.metadata.name == SCORE
@@ -122,7 +120,7 @@ class TestTour:
             await until(
                 client,
                 HOSTED_CLUSTER_REQUESTS,
-                lambda requests: any(each.status.phase == "Confirmed" for each in requests.values()),
+                lambda requests: any(request.status.phase == "Confirmed" for request in requests.values()),
             )
         capacity, explain, delete = tour.demo_steps(started_command(calm), hosting=True)[-3:]
         assert shell(capacity, calm).stdout.count("Slots") == 2
@@ -168,7 +166,7 @@ class TestTour:
             move = next(lines)
             process.send_signal(signal.SIGINT)
             process.stdout.read()
-        assert [each.metadata.name for each in requests.items] == ["shop"]
+        assert [item.metadata.name for item in requests.items] == ["shop"]
         added = f"+{worst} (rank 1, 100 points, was {free[worst]})"
         dropped = f"-{third} (rank 4, {free[third]} points)"
         assert move[10:] == f"{tour.NAME}: {added}, {dropped}\n"
@@ -254,9 +252,9 @@ class TestDecisions:
 
                 def moved(scores: Mapping[Any, AddOnPlacementScore]) -> bool:
                     return any(
-                        each.name == "cpuAvailable" and each.value != before[key[0]]
+                        item.name == "cpuAvailable" and item.value != before[key[0]]
                         for key, score in scores.items()
-                        for each in score.status.scores
+                        for item in score.status.scores
                     )
 
                 await until(client, ADD_ON_PLACEMENT_SCORES, moved)
@@ -288,7 +286,7 @@ class TestProcess:
             async with started.client() as client:
                 await apply_example(client)
                 await decided(client)
-                names = {each.metadata.name for each in (await client.list(MANAGED_CLUSTERS)).items}
+                names = {cluster.metadata.name for cluster in (await client.list(MANAGED_CLUSTERS)).items}
                 await until(client, LEASES, lambda leases: {(name, LEASE) for name in names} <= set(leases))
                 before = await renewals(client)
                 pages = (await client.list(PLACEMENT_DECISIONS)).items
@@ -297,7 +295,9 @@ class TestProcess:
             assert started.announcement["clusters"] == 5
             async with started.client() as client:
                 assert (await client.list(PLACEMENT_DECISIONS)).items == pages
-                assert {each.metadata.name for each in (await client.list(MANAGED_CLUSTERS)).items} == names
+                assert {
+                    cluster.metadata.name for cluster in (await client.list(MANAGED_CLUSTERS)).items
+                } == names
                 # The agents are at work again, and so are the controllers, without waiting for the old leases.
                 await until(
                     client,
@@ -346,7 +346,9 @@ class TestProcess:
 
 async def renewals(client: Client) -> dict[str, str]:
     leases = (await client.list(LEASES)).items
-    return {each.metadata.namespace: each.spec.renewTime for each in leases if each.metadata.name == LEASE}
+    return {
+        lease.metadata.namespace: lease.spec.renewTime for lease in leases if lease.metadata.name == LEASE
+    }
 
 
 def shell(line: str, started: Up) -> "subprocess.CompletedProcess[str]":
@@ -364,7 +366,7 @@ def test_up_runs_the_controllers_asked_for_with_their_configuration(tmp_path: Pa
         # A second process with the same lease logs the holder.
         with running("--kubeconfig", started.kubeconfig, "--controllers", "recovery") as waiting:
             line = waiting.read_until(lambda line: line["msg"].startswith("waiting for the lease"))
-            assert f"fairway-system/fairway-controllers, held by {IDENTITY} since 2" in line["msg"]
+            assert f"fairway-system/fairway-recovery, held by {IDENTITY} since 2" in line["msg"]
             assert line["msg"].endswith("not running until then: recovery")
     config.write_text("recovery: {below: nonsense}")
     refused = fairway("up", "--port", "0", "--controllers", "+recovery", "--config", config)

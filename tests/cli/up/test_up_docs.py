@@ -9,15 +9,15 @@ import pytest
 import yaml
 
 from cli.up_process import ROOT, environment, fairway, until, up
-from fairway.cli.hub.command import PORT
+from fairway.api.resources import PLACEMENT_DECISIONS, PLACEMENTS
+from fairway.cli.commands.hub import PORT
 from fairway.cli.hub.process import HOW_TO_STOP, NOT_KEPT, READY
-from fairway.cli.run.options import WITH_HUB
+from fairway.cli.options.controllers import WITH_HUB
 from fairway.cli.up.services import CONTROLLERS, ELSEWHERE, FLEET, TRY
 from fairway.cli.up.tour import EXAMPLE, demo_steps
-from fairway.kube import PLACEMENT_DECISIONS, PLACEMENTS
-from fairway.plugins.trust import MISSING_SCORE
-from fairway.whatif.simulation.agents import AGENT, STOPPED
-from fairway.whatif.simulation.creation import LEASE_SECONDS, SimulationOptions
+from fairway.simulation.agents import AGENT, STOPPED
+from fairway.simulation.creation import LEASE_SECONDS, SimulationOptions
+from fairway.workloads.placement.plugins.trust import MISSING_SCORE
 
 PAGE = (ROOT / "docs" / "start" / "first-run.md").read_text(encoding="utf-8")
 CLUSTERS, PERIOD = 12, 10
@@ -25,8 +25,8 @@ CLUSTERS, PERIOD = 12, 10
 
 def blocks() -> list[str]:
     """Return the code blocks without a language."""
-    found = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
-    return [text for language, text in found if not language]
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+    return [text for language, text in blocks if not language]
 
 
 def test_make_run_starts_what_the_page_says() -> None:
@@ -69,7 +69,7 @@ async def test_page_shows_what_explain_prints(tmp_path: Path) -> None:
             await until(
                 client,
                 PLACEMENT_DECISIONS,
-                lambda decisions: any(each.status.decisions for each in decisions.values()),
+                lambda decisions: any(decision.status.decisions for decision in decisions.values()),
             )
         done = subprocess.run(
             shlex.split(started.announcement["try"][2]),

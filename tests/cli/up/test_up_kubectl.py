@@ -6,8 +6,8 @@ import subprocess
 from pathlib import Path
 
 from cli.up_process import ROOT, Up, environment, until, up
-from fairway.kube import PLACEMENT_DECISIONS
-from fairway.kube.events import EVENTS
+from fairway.api.resources import PLACEMENT_DECISIONS
+from kubewire.client.events import EVENTS
 from rigs.kubernetes import KUBECTL, Tools
 
 REASONS = {"DecisionCreate", "DecisionUpdate", "ScoreUpdate"}
@@ -48,13 +48,13 @@ async def test_printed_steps_of_up_work_with_kubectl(tmp_path: Path, kube_tools:
             await until(
                 client,
                 PLACEMENT_DECISIONS,
-                lambda decisions: any(each.status.decisions for each in decisions.values()),
+                lambda decisions: any(decision.status.decisions for decision in decisions.values()),
             )
         answer = terminal.paste(ask)
         assert answer.startswith("default/most-free-cpu: 3 of 3 clusters, AllDecisionsScheduled")
         assert "most-free-cpu-decision-1" in terminal.paste("kubectl get placementdecisions -A")
         async with started.client() as client:  # events follow their cause
-            await until(client, EVENTS, lambda events: {each.reason for each in events.values()} >= REASONS)
+            await until(client, EVENTS, lambda events: {event.reason for event in events.values()} >= REASONS)
         announcement = terminal.paste("kubectl describe placement most-free-cpu")
         assert all(reason in announcement for reason in REASONS)
         assert started.stop() == 0

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from cli.up_process import until, up
+from fairway.api.resources import NODES, VIRTUAL_MACHINES
 from fairway.cli.main import run
-from fairway.cli.up.command import VMS_WITHOUT_NODES
 from fairway.cli.up.machines import describe
-from fairway.fleet.instant import to_micros
-from fairway.kube.resource import NODES, VIRTUAL_MACHINES
-from fairway.machines.migration import Phase
-from fairway.machines.migration_story import Step, Story
+from fairway.cli.up.run import VMS_WITHOUT_NODES
+from fairway.hosts.instant import to_micros
+from fairway.workloads.machines.migration import Phase
+from fairway.workloads.machines.migration_story import Step, Story
 
 
 async def test_up_runs_virtual_machines_on_synthetic_nodes(tmp_path: Path) -> None:
@@ -27,9 +27,12 @@ async def test_up_runs_virtual_machines_on_synthetic_nodes(tmp_path: Path) -> No
             await until(
                 client,
                 VIRTUAL_MACHINES,
-                lambda found: (
-                    len(found) == 3
-                    and all(each.status.phase == "Running" and each.status.node for each in found.values())
+                lambda machines: (
+                    len(machines) == 3
+                    and all(
+                        machine.status.phase == "Running" and machine.status.node
+                        for machine in machines.values()
+                    )
                 ),
             )
         assert started.stop() == 0

@@ -11,8 +11,7 @@ from controllers.hubs import HubUnderTest
 from controllers.running import MARK, RunningController, at_work, once_allowed
 from fairway.api import ManagedCluster
 from fairway.api.cluster import CONDITION_ACCEPTED
-from fairway.api.lease import format_micro_time
-from fairway.api.meta import find_condition
+from fairway.api.resources import MANAGED_CLUSTERS
 from fairway.controllers.acceptance import RULES, AcceptanceController
 from fairway.controllers.acceptance.conditions import (
     ACCEPTED_MESSAGE,
@@ -26,7 +25,8 @@ from fairway.controllers.acceptance.conditions import (
     NAMESPACE_TAKEN,
     TAKEN_MESSAGE,
 )
-from fairway.controllers.acceptance.grants import COMMON, OF_WORK
+from fairway.controllers.acceptance.controller import FINALIZERS
+from fairway.controllers.acceptance.grants import COMMON, OF_WORK, of_denied
 from fairway.controllers.cluster_names import PREFIX, refusal
 from fairway.controllers.kinds import (
     CLUSTER_NAME_LABEL,
@@ -35,22 +35,14 @@ from fairway.controllers.kinds import (
     NAMESPACES,
     ROLE_BINDINGS,
 )
-from fairway.kube import (
-    MANAGED_CLUSTERS,
-    SYSTEM_CLOCK,
-    BadRequest,
-    Client,
-    Forbidden,
-    Invalid,
-    NotFound,
-    Patch,
-    Resource,
-)
-from fairway.kube.credentials import Impersonation
-from fairway.kube.lease import LEASES
-from fairway.kube.rbac import Rule
 from fairway.observe.meters import Meters
-from rigs.waiting import edit, fresh, gone, until
+from kubewire.api.lease import format_micro_time
+from kubewire.api.meta import find_condition
+from kubewire.client import SYSTEM_CLOCK, BadRequest, Client, Forbidden, Invalid, NotFound, Patch, Resource
+from kubewire.client.credentials import Impersonation
+from kubewire.client.lease import LEASES
+from kubewire.client.rbac import Rule
+from rigs.waiting import edit, fresh, until, until_deleted
 
 pytestmark = pytest.mark.embedded
 
@@ -78,12 +70,12 @@ async def decide(client: Client, name: str, *, accepted: bool) -> None:
 
 
 def acceptance(cluster: ManagedCluster) -> tuple[str, str, str] | None:
-    found = find_condition(cluster.status.conditions or (), CONDITION_ACCEPTED)
-    return None if found is None else (found.status, found.reason, found.message)
+    condition = find_condition(cluster.status.conditions or (), CONDITION_ACCEPTED)
+    return None if condition is None else (condition.status, condition.reason, condition.message)
 
 
 async def until_acceptance(client: Client, name: str, wanted: tuple[str, str, str]) -> ManagedCluster:
-    return await until(client, MANAGED_CLUSTERS, name, lambda each: acceptance(each) == wanted)
+    return await until(client, MANAGED_CLUSTERS, name, lambda cluster: acceptance(cluster) == wanted)
 
 
 def objects(name: str) -> list[tuple[Resource[Any], str, str | None]]:
@@ -96,6 +88,13 @@ def objects(name: str) -> list[tuple[Resource[Any], str, str | None]]:
     ]
 
 
+def agent_of(name: str) -> Impersonation:
+    return Impersonation(
+        user=f"system:open-cluster-management:{name}:agent",
+        groups=(f"system:open-cluster-management:{name}", "system:authenticated"),
+    )
+
+
 @pytest.mark.usefixtures("running")
 @pytest.mark.both_hubs
 async def test_accepted_cluster_gets_a_namespace_and_rights(client: Client) -> None:
@@ -104,31 +103,28 @@ async def test_accepted_cluster_gets_a_namespace_and_rights(client: Client) -> N
     await until_acceptance(client, name, YES)
     namespace = await client.get(NAMESPACES, name)
     assert namespace.metadata.labels[CLUSTER_NAME_LABEL] == name
-    for resource, each, place in objects(name):
-        found = await client.get(resource, each, namespace=place)
-        assert found.metadata.labels == {CLUSTER_NAME_LABEL: name}
-        owners = [(owner.kind, owner.name, owner.uid) for owner in found.metadata.ownerReferences]
+    assert (await client.get(MANAGED_CLUSTERS, name)).metadata.finalizers == FINALIZERS
+    for resource, object_name, place in objects(name):
+        obj = await client.get(resource, object_name, namespace=place)
+        assert obj.metadata.labels == {CLUSTER_NAME_LABEL: name}
+        owners = [(owner.kind, owner.name, owner.uid) for owner in obj.metadata.ownerReferences]
         assert owners == [("ManagedCluster", name, cluster.metadata.uid)]
-        assert found.metadata.finalizers == ()
+        assert obj.metadata.finalizers == ()
 
 
 @pytest.mark.usefixtures("running")
 @pytest.mark.both_hubs
 async def test_agent_of_an_accepted_cluster_has_only_its_rights(hub: HubUnderTest, client: Client) -> None:
     name, neighbour = fresh("c"), fresh("c")
-    for each in (name, neighbour):
-        await join(client, each)
-        await until_acceptance(client, each, YES)
+    for cluster in (name, neighbour):
+        await join(client, cluster)
+        await until_acceptance(client, cluster, YES)
         lease = {"metadata": {"name": "managed-cluster-lease"}, "spec": {"holderIdentity": "agent"}}
-        await client.create(LEASES, lease, namespace=each)
-    agent = Impersonation(
-        user=f"system:open-cluster-management:{name}:agent",
-        groups=(f"system:open-cluster-management:{name}", "system:authenticated"),
-    )
+        await client.create(LEASES, lease, namespace=cluster)
     renewal = {"spec": {"renewTime": format_micro_time(SYSTEM_CLOCK.wall())}}
     status = {"status": {"version": {"kubernetes": "v1.36.0"}}}
 
-    async with Client(replace(hub.administrator, impersonation=agent)) as allowed:
+    async with Client(replace(hub.administrator, impersonation=agent_of(name))) as allowed:
         own = await once_allowed(lambda: allowed.get(MANAGED_CLUSTERS, name))
         lease = msgspec.to_builtins(
             await once_allowed(lambda: allowed.get(LEASES, "managed-cluster-lease", namespace=name))
@@ -166,21 +162,44 @@ async def test_unaccepted_cluster_gets_no_namespace_and_no_rights(
 
 
 @pytest.mark.both_hubs
-async def test_denied_cluster_keeps_only_its_namespace(client: Client, running: RunningController) -> None:
+async def test_denied_cluster_keeps_its_namespace_and_may_read_itself(
+    hub: HubUnderTest, client: Client, running: RunningController
+) -> None:
     name = fresh("c")
     await join(client, name)
     await until_acceptance(client, name, YES)
     await decide(client, name, accepted=False)
     await until_acceptance(client, name, NO)
-    for resource, each, place in objects(name):
-        await gone(client, resource, each, namespace=place)
+    role, binding, *in_namespace = objects(name)
+    for resource, object_name, place in in_namespace:
+        await until_deleted(client, resource, object_name, namespace=place)
+    assert (await client.get(CLUSTER_ROLES, role[1])).rules == of_denied(name)
+    await client.get(CLUSTER_ROLE_BINDINGS, binding[1])
+    async with Client(replace(hub.administrator, impersonation=agent_of(name))) as denied:
+        cluster = await once_allowed(lambda: denied.get(MANAGED_CLUSTERS, name))
+        assert acceptance(cluster) == NO
+        for verb in ("update", "patch"):
+            assert not await may(denied, verb, "managedclusters", "status")
+        assert not await may(denied, "create", "certificatesigningrequests", group="certificates.k8s.io")
     namespace = await client.get(NAMESPACES, name)
     assert namespace.metadata.deletionTimestamp is None
     await running.settled()  # the controller has observed its own deletions
     await decide(client, name, accepted=True)
     await until_acceptance(client, name, YES)
-    for resource, each, place in objects(name):
-        await client.get(resource, each, namespace=place)
+    for resource, object_name, place in objects(name):
+        await client.get(resource, object_name, namespace=place)
+
+
+async def may(
+    client: Client, verb: str, resource: str, subresource: str = "", *, group: str = MANAGED_CLUSTERS.group
+) -> bool:
+    asked = {"group": group, "resource": resource, "subresource": subresource, "verb": verb}
+    answer = await client.request(
+        "POST",
+        "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+        body={"spec": {"resourceAttributes": asked}},
+    )
+    return bool(msgspec.json.decode(answer.body)["status"].get("allowed"))
 
 
 @pytest.mark.parametrize("count", [1, 150])
@@ -201,8 +220,9 @@ async def test_denial_takes_effect_although_the_agent_made_its_status_unreadable
     await until_acceptance(client, name, YES)
     await decide(client, name, accepted=False)
     await until_acceptance(client, name, NO)
-    for resource, each, place in objects(name):
-        await gone(client, resource, each, namespace=place)
+    for resource, object_name, place in objects(name)[2:]:
+        await until_deleted(client, resource, object_name, namespace=place)
+    assert (await client.get(CLUSTER_ROLES, f"{PREFIX}{name}")).rules == of_denied(name)
     await running.settled()
 
 
@@ -212,21 +232,10 @@ async def test_deleted_cluster_leaves_only_its_namespace(client: Client) -> None
     await join(client, name)
     await until_acceptance(client, name, YES)
     await client.delete(MANAGED_CLUSTERS, name)
-    for resource, each, place in objects(name):
-        await gone(client, resource, each, namespace=place)
+    for resource, object_name, place in objects(name):
+        await until_deleted(client, resource, object_name, namespace=place)
     namespace = await client.get(NAMESPACES, name)
     assert namespace.metadata.deletionTimestamp is None
-
-
-async def test_cluster_can_be_deleted_while_no_controller_runs(hub: HubUnderTest, client: Client) -> None:
-    name = fresh("c")
-    await join(client, name)
-    async with at_work(hub, usual, rules=RULES):
-        await until_acceptance(client, name, YES)
-    await client.delete(MANAGED_CLUSTERS, name)
-    await gone(client, MANAGED_CLUSTERS, name)
-    for resource, each, place in objects(name):
-        await gone(client, resource, each, namespace=place)
 
 
 async def test_next_leader_removes_rights_of_a_deleted_cluster(hub: HubUnderTest, client: Client) -> None:
@@ -239,7 +248,7 @@ async def test_next_leader_removes_rights_of_a_deleted_cluster(hub: HubUnderTest
     body = {"metadata": {"name": f"{PREFIX}{stranger}"}, "rules": []}
     await client.create(CLUSTER_ROLES, body)
     async with at_work(hub, usual, rules=RULES):
-        await gone(client, CLUSTER_ROLES, f"{PREFIX}{name}")
+        await until_deleted(client, CLUSTER_ROLES, f"{PREFIX}{name}")
     await client.get(CLUSTER_ROLES, f"{PREFIX}{stranger}")
     await client.delete(CLUSTER_ROLES, f"{PREFIX}{stranger}")
 
@@ -250,14 +259,15 @@ async def test_objects_of_a_recreated_cluster_belong_to_the_new_one(client: Clie
     first = await join(client, name)
     await until_acceptance(client, name, YES)
     await client.delete(MANAGED_CLUSTERS, name)
+    await until_deleted(client, MANAGED_CLUSTERS, name)
     second = await join(client, name)
     await until_acceptance(client, name, YES)
-    for resource, each, place in objects(name):
+    for resource, object_name, place in objects(name):
         await until(
             client,
             resource,
-            each,
-            lambda found: [one.uid for one in found.metadata.ownerReferences] == [second.metadata.uid],
+            object_name,
+            lambda obj: [one.uid for one in obj.metadata.ownerReferences] == [second.metadata.uid],
             namespace=place,
         )
     assert first.metadata.uid != second.metadata.uid
@@ -276,13 +286,13 @@ async def test_edited_roles_of_a_cluster_are_repaired(client: Client) -> None:
     await edit(
         client, CLUSTER_ROLES, full, {"rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]}
     )
-    await until(client, CLUSTER_ROLES, full, lambda each: each.rules == role.rules)
+    await until(client, CLUSTER_ROLES, full, lambda repaired: repaired.rules == role.rules)
     await edit(client, CLUSTER_ROLE_BINDINGS, full, {"subjects": [STRANGE]})
     await until(
         client,
         CLUSTER_ROLE_BINDINGS,
         full,
-        lambda each: [one.name for one in each.subjects] == [f"system:open-cluster-management:{name}"],
+        lambda binding: [one.name for one in binding.subjects] == [f"system:open-cluster-management:{name}"],
     )
     for bare in ("labels", "ownerReferences"):
         await edit(client, ROLE_BINDINGS, f"{full}:work", {"metadata": {bare: None}}, namespace=name)
@@ -290,16 +300,16 @@ async def test_edited_roles_of_a_cluster_are_repaired(client: Client) -> None:
             client,
             ROLE_BINDINGS,
             f"{full}:work",
-            lambda each: (
-                each.metadata.labels == {CLUSTER_NAME_LABEL: name}
-                and [one.uid for one in each.metadata.ownerReferences] == [cluster.metadata.uid]
+            lambda binding: (
+                binding.metadata.labels == {CLUSTER_NAME_LABEL: name}
+                and [one.uid for one in binding.metadata.ownerReferences] == [cluster.metadata.uid]
             ),
             namespace=name,
         )
-    for resource, each, place in objects(name):
-        before = await client.get(resource, each, namespace=place)
-        await client.delete(resource, each, namespace=place)
-        await until(client, resource, each, _another_than(before.metadata.uid), namespace=place)
+    for resource, object_name, place in objects(name):
+        before = await client.get(resource, object_name, namespace=place)
+        await client.delete(resource, object_name, namespace=place)
+        await until(client, resource, object_name, _another_than(before.metadata.uid), namespace=place)
     assert (await client.get(MANAGED_CLUSTERS, name)).metadata == done.metadata, "it was accepted all along"
 
 
@@ -313,21 +323,21 @@ async def test_binding_to_another_role_is_replaced(client: Client, running: Runn
     await until(client, ROLE_BINDINGS, full, _another_than(before.metadata.uid), namespace=name)
     await decide(client, name, accepted=False)
     await until_acceptance(client, name, NO)
-    await gone(client, ROLE_BINDINGS, full, namespace=name)
+    await until_deleted(client, ROLE_BINDINGS, full, namespace=name)
     other = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}
     body = {"metadata": {"name": full}, "roleRef": other, "subjects": [STRANGE]}
     await running.caught_up(ROLE_BINDINGS, await client.create(ROLE_BINDINGS, body, namespace=name))
     await decide(client, name, accepted=True)
     await until_acceptance(client, name, YES)
-    found = await client.get(ROLE_BINDINGS, full, namespace=name)
-    assert (found.role_ref.name, [each.name for each in found.subjects]) == (
+    binding = await client.get(ROLE_BINDINGS, full, namespace=name)
+    assert (binding.role_ref.name, [subject.name for subject in binding.subjects]) == (
         f"{PREFIX}work",
         [f"system:open-cluster-management:{name}"],
     )
 
 
 def _another_than(uid: str) -> Callable[[Any], bool]:
-    return lambda each: each.metadata.uid != uid
+    return lambda obj: obj.metadata.uid != uid
 
 
 @pytest.mark.usefixtures("running")
@@ -340,7 +350,7 @@ async def test_roles_shared_by_all_clusters_are_repaired(role: str, client: Clie
     before = await client.get(CLUSTER_ROLES, role)
     assert COMMON[role].met_by(before)
     await edit(client, CLUSTER_ROLES, role, {"rules": []})
-    await until(client, CLUSTER_ROLES, role, lambda each: each.rules == before.rules)
+    await until(client, CLUSTER_ROLES, role, lambda role: role.rules == before.rules)
     await client.delete(CLUSTER_ROLES, role)
     again = await until(client, CLUSTER_ROLES, role, _another_than(before.metadata.uid))
     assert again.rules == before.rules
@@ -379,7 +389,10 @@ async def test_edited_acceptance_condition_is_repaired(client: Client) -> None:
         client, MANAGED_CLUSTERS, name, {"status": {"conditions": [painted, lie]}}, subresource="status"
     )
     repaired = await until_acceptance(client, name, YES)
-    assert [each.type for each in repaired.status.conditions or ()] == ["Painted", CONDITION_ACCEPTED]
+    assert [condition.type for condition in repaired.status.conditions or ()] == [
+        "Painted",
+        CONDITION_ACCEPTED,
+    ]
 
 
 @pytest.mark.parametrize("name", ["kube-system", "default", "open-cluster-management-hub", "work", "eu.c1"])
@@ -389,11 +402,11 @@ async def test_invalid_cluster_name_is_refused(name: str, client: Client, runnin
     assert reason is not None
     await until_acceptance(client, name, ("False", NAME_REFUSED, reason))
     await running.settled()
-    for resource, each, place in objects(name):
-        if each not in COMMON and "." not in name:
+    for resource, object_name, place in objects(name):
+        if object_name not in COMMON and "." not in name:
             with pytest.raises(NotFound):
-                await client.get(resource, each, namespace=place)
-    namespaces = {each.metadata.name: each for each in (await client.list(NAMESPACES)).items}
+                await client.get(resource, object_name, namespace=place)
+    namespaces = {namespace.metadata.name: namespace for namespace in (await client.list(NAMESPACES)).items}
     assert name not in namespaces or CLUSTER_NAME_LABEL not in namespaces[name].metadata.labels
     await client.delete(MANAGED_CLUSTERS, name)
 
@@ -412,8 +425,8 @@ async def test_namespace_of_another_owner_is_not_used(client: Client, running: R
     message = TAKEN_MESSAGE.format(name=name, label=CLUSTER_NAME_LABEL)
     await until_acceptance(client, name, ("False", NAMESPACE_TAKEN, message))
     await running.settled()
-    found = await client.get(NAMESPACES, name)
-    assert found.metadata.labels.keys() == theirs.metadata.labels.keys()
+    namespace = await client.get(NAMESPACES, name)
+    assert namespace.metadata.labels.keys() == theirs.metadata.labels.keys()
     assert (await client.list(ROLE_BINDINGS, namespace=name)).items == ()
 
     await edit(client, NAMESPACES, name, {"metadata": {"labels": {CLUSTER_NAME_LABEL: name}}})
@@ -445,38 +458,19 @@ async def test_deleted_cluster_namespace_is_created_again(client: Client) -> Non
     await until_acceptance(client, name, YES)
 
 
-async def test_agent_keeps_its_rights_until_the_cluster_is_deleted(
-    client: Client, running: RunningController
-) -> None:
-    name = fresh("c")
-    await join(client, name)
-    await until_acceptance(client, name, YES)
-    await edit(client, MANAGED_CLUSTERS, name, {"metadata": {"finalizers": ["fairway.dev/held"]}})
-    await client.delete(MANAGED_CLUSTERS, name)
-    leaving = await until(
-        client, MANAGED_CLUSTERS, name, lambda each: each.metadata.deletionTimestamp is not None
-    )
-    await running.caught_up(MANAGED_CLUSTERS, leaving)
-    for resource, each, place in objects(name):
-        await client.get(resource, each, namespace=place)
-    await edit(client, MANAGED_CLUSTERS, name, {"metadata": {"finalizers": None}})
-    for resource, each, place in objects(name):
-        await gone(client, resource, each, namespace=place)
-
-
 @pytest.mark.both_hubs
 async def test_ungrantable_rights_are_reported(hub: HubUnderTest, client: Client) -> None:
     """Without a right that agents get, the hub rejects the role, and the condition reports it."""
-    lacking = [each for each in RULES if each.resources != ("managedclusters/clientcertificates",)]
+    lacking = [rule for rule in RULES if rule.resources != ("managedclusters/clientcertificates",)]
     name = fresh("c")
     await join(client, name)
 
-    def failed(each: ManagedCluster) -> bool:
-        return (acceptance(each) or ("", "", ""))[:2] == ("False", FAILED)
+    def failed(cluster: ManagedCluster) -> bool:
+        return (acceptance(cluster) or ("", "", ""))[:2] == ("False", FAILED)
 
     async with at_work(hub, usual, rules=lacking):
-        found = await until(client, MANAGED_CLUSTERS, name, failed)
-        assert "clientcertificates" in (acceptance(found) or ("", "", ""))[2]
+        cluster = await until(client, MANAGED_CLUSTERS, name, failed)
+        assert "clientcertificates" in (acceptance(cluster) or ("", "", ""))[2]
     async with at_work(hub, usual, rules=RULES):
         await until_acceptance(client, name, YES)
 
@@ -487,15 +481,21 @@ async def test_acceptance_of_an_accepted_cluster_writes_nothing(hub: HubUnderTes
     await join(client, name)
     async with at_work(hub, usual, rules=RULES):
         done = await until_acceptance(client, name, YES)
-    before = [await client.get(resource, each, namespace=place) for resource, each, place in objects(name)]
+    before = [
+        await client.get(resource, object_name, namespace=place)
+        for resource, object_name, place in objects(name)
+    ]
     async with at_work(hub, usual, rules=RULES) as running:
         await running.settled()
-    after = [await client.get(resource, each, namespace=place) for resource, each, place in objects(name)]
+    after = [
+        await client.get(resource, object_name, namespace=place)
+        for resource, object_name, place in objects(name)
+    ]
     assert after == before
     assert (await client.get(MANAGED_CLUSTERS, name)).metadata == done.metadata
 
 
 def test_acceptance_rules_cover_agent_rights_without_wildcards() -> None:
-    assert all("*" not in (*each.groups, *each.resources, *each.verbs) for each in RULES)
+    assert all("*" not in (*rule.groups, *rule.resources, *rule.verbs) for rule in RULES)
     for granted in OF_WORK:
         assert Rule(groups=granted.api_groups, resources=granted.resources, verbs=granted.verbs) in RULES

@@ -9,13 +9,14 @@ import pytest
 from controllers.acceptance.test_csr_approval import joined, of
 from controllers.hubs import HubUnderTest
 from controllers.running import MARK, RunningController, at_work, once_allowed
+from fairway.api.resources import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS
 from fairway.controllers.acceptance import RULES, AcceptanceController
 from fairway.controllers.addons.names import cluster_group, common_group, user
 from fairway.controllers.kinds import CLUSTER_ROLES, ROLE_BINDINGS
-from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS, Client, Forbidden, NotFound
-from fairway.kube.credentials import Impersonation
 from fairway.observe.meters import Meters
 from fairway.providers.addon import Plan, documents
+from kubewire.client import Client, Forbidden, NotFound
+from kubewire.client.credentials import Impersonation
 from rigs.waiting import edit, fresh
 
 pytestmark = pytest.mark.usefixtures("running")
@@ -116,7 +117,7 @@ async def test_agent_cannot_impersonate(hub: HubUnderTest, client: Client) -> No
 
 async def test_add_on_agent_writes_only_its_own_scores(hub: HubUnderTest, client: Client) -> None:
     own, other = await joined(client), await joined(client)
-    role = next(each for each in documents(PLAN) if each["metadata"]["name"] == PLAN.role)
+    role = next(document for document in documents(PLAN) if document["metadata"]["name"] == PLAN.role)
     try:
         await client.get(CLUSTER_ROLES, PLAN.role)
         await edit(client, CLUSTER_ROLES, PLAN.role, {"rules": role["rules"]})

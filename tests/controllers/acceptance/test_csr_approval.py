@@ -9,26 +9,33 @@ from controllers.hubs import HubUnderTest
 from controllers.running import MARK, RunningController, at_work, once_allowed
 from fairway.api import ManagedCluster
 from fairway.api.cluster import CONDITION_ACCEPTED
-from fairway.api.meta import find_condition
+from fairway.api.resources import MANAGED_CLUSTERS
 from fairway.controllers.acceptance import RULES, AcceptanceController
 from fairway.controllers.acceptance.csr_approval import (
     MESSAGE,
     NO_REQUEST,
+    OTHER_CLUSTER,
     OTHER_GROUP,
     OTHER_SUBJECT,
     OTHER_USAGES,
-    SOMEBODY_ELSES,
     refusal,
 )
 from fairway.controllers.cluster_names import PREFIX as CLUSTER_PREFIX
 from fairway.controllers.csr_approval import REASON
 from fairway.controllers.kinds import CLUSTER_NAME_LABEL, CLUSTER_ROLES
 from fairway.klusterlet import certificates
-from fairway.kube import MANAGED_CLUSTERS, Client
-from fairway.kube.credentials import Impersonation
-from fairway.kube.csr import APPROVED, CLIENT_SIGNER, SIGNING_REQUESTS, CertificateSigningRequest, CsrSpec
 from fairway.observe.meters import Meters
-from rigs.waiting import edit, fresh, gone, until
+from kubewire.api.meta import find_condition
+from kubewire.client import Client
+from kubewire.client.credentials import Impersonation
+from kubewire.client.csr import (
+    APPROVED,
+    CLIENT_SIGNER,
+    SIGNING_REQUESTS,
+    CertificateSigningRequest,
+    CsrSpec,
+)
+from rigs.waiting import edit, fresh, until, until_deleted
 
 PREFIX = "system:open-cluster-management:"
 EVERYBODY = f"{PREFIX}managed-clusters"
@@ -99,9 +106,9 @@ def test_group_of_all_clusters_is_optional_in_a_renewal() -> None:
     ],
 )
 def test_renewal_with_another_subject_or_usage_is_refused(asked: RenewalRequest, fault: str) -> None:
-    found = refusal(asked.seen(), cluster="c")
-    assert found is not None
-    assert fault.partition("{")[0] in found
+    reason = refusal(asked.seen(), cluster="c")
+    assert reason is not None
+    assert fault.partition("{")[0] in reason
 
 
 def test_malformed_csr_is_refused() -> None:
@@ -120,13 +127,13 @@ async def joined(client: Client) -> str:
     name = fresh("c")
     body = {"metadata": {"name": name, "labels": MARK}, "spec": {"hubAcceptsClient": True}}
     await client.create(MANAGED_CLUSTERS, body)
-
-    def accepted(cluster: ManagedCluster) -> bool:
-        found = find_condition(cluster.status.conditions or (), CONDITION_ACCEPTED)
-        return found is not None and found.status == "True"
-
-    await until(client, MANAGED_CLUSTERS, name, accepted)
+    await until(client, MANAGED_CLUSTERS, name, is_accepted)
     return name
+
+
+def is_accepted(cluster: ManagedCluster) -> bool:
+    condition = find_condition(cluster.status.conditions or (), CONDITION_ACCEPTED)
+    return condition is not None and condition.status == "True"
 
 
 async def ask(hub: HubUnderTest, asked: RenewalRequest) -> CertificateSigningRequest:
@@ -154,10 +161,10 @@ async def test_csr_of_an_accepted_agent_is_approved(
 ) -> None:
     name = await joined(client)
     made = await ask(hub, of(name))
-    found = await until(
-        client, SIGNING_REQUESTS, made.metadata.name, lambda each: each.condition(APPROVED) is not None
+    request = await until(
+        client, SIGNING_REQUESTS, made.metadata.name, lambda request: request.condition(APPROVED) is not None
     )
-    approved = found.condition(APPROVED)
+    approved = request.condition(APPROVED)
     assert approved is not None
     assert (approved.reason, approved.message) == (REASON, MESSAGE.format(cluster=name))
 
@@ -182,8 +189,8 @@ async def test_request_by_another_user_is_not_approved(
     for asked in wrong:
         made = await ask(hub, asked)
         await running.caught_up(SIGNING_REQUESTS, made)
-        found = await client.get(SIGNING_REQUESTS, made.metadata.name)
-        assert found.status.conditions == ()
+        request = await client.get(SIGNING_REQUESTS, made.metadata.name)
+        assert request.status.conditions == ()
 
 
 async def test_csr_for_another_cluster_is_logged(
@@ -193,8 +200,8 @@ async def test_csr_for_another_cluster_is_logged(
     own, other = of(name), of(neighbour)
     made = await ask(hub, replace(own, cluster=neighbour, asked_user=other.user, asked_groups=other.groups))
     await running.caught_up(SIGNING_REQUESTS, made)
-    told = SOMEBODY_ELSES % (made.metadata.name, neighbour, own.user)
-    assert [each.getMessage() for each in caplog.records].count(told) == 1
+    warning = OTHER_CLUSTER % (made.metadata.name, neighbour, own.user)
+    assert [record.getMessage() for record in caplog.records].count(warning) == 1
 
 
 async def test_csr_of_a_deleted_cluster_is_not_judged_by_its_successor(
@@ -203,7 +210,7 @@ async def test_csr_of_a_deleted_cluster_is_not_judged_by_its_successor(
     """Not by the name it had: the agent of old has no right to ask before the new one is accepted."""
     name = await joined(client)
     await client.delete(MANAGED_CLUSTERS, name)
-    await gone(client, CLUSTER_ROLES, f"{CLUSTER_PREFIX}{name}")
+    await until_deleted(client, CLUSTER_ROLES, f"{CLUSTER_PREFIX}{name}")
     await (
         running.settled()
     )  # the hub itself takes the rights away, and may be quicker than the news of the cluster
@@ -212,8 +219,8 @@ async def test_csr_of_a_deleted_cluster_is_not_judged_by_its_successor(
     body = {"metadata": {"name": name, "labels": MARK}, "spec": {"hubAcceptsClient": False}}
     again = await client.create(MANAGED_CLUSTERS, body)
     await running.caught_up(MANAGED_CLUSTERS, again)
-    found = await client.get(SIGNING_REQUESTS, late.metadata.name)
-    assert found.status.conditions == ()
+    request = await client.get(SIGNING_REQUESTS, late.metadata.name)
+    assert request.status.conditions == ()
 
 
 async def test_csr_waits_until_the_cluster_is_accepted_again(
@@ -221,7 +228,7 @@ async def test_csr_waits_until_the_cluster_is_accepted_again(
 ) -> None:
     name = await joined(client)
     made = await ask(hub, of(name))
-    await until(client, SIGNING_REQUESTS, made.metadata.name, lambda each: each.decided)
+    await until(client, SIGNING_REQUESTS, made.metadata.name, lambda request: request.decided)
 
     denied = await edit(client, MANAGED_CLUSTERS, name, {"spec": {"hubAcceptsClient": False}})
     await running.caught_up(MANAGED_CLUSTERS, denied)
@@ -233,5 +240,5 @@ async def test_csr_waits_until_the_cluster_is_accepted_again(
 
     await edit(client, MANAGED_CLUSTERS, name, {"spec": {"hubAcceptsClient": True}})
     await until(
-        client, SIGNING_REQUESTS, made.metadata.name, lambda each: each.condition(APPROVED) is not None
+        client, SIGNING_REQUESTS, made.metadata.name, lambda request: request.condition(APPROVED) is not None
     )

@@ -8,10 +8,16 @@ from controllers.hubs import HubUnderTest
 from controllers.running import MARK, RunningController, at_work
 from fairway.api import ManagedCluster
 from fairway.api.cluster import CONDITION_ACCEPTED
-from fairway.api.meta import Condition, find_condition
+from fairway.api.resources import MANAGED_CLUSTERS, MANIFEST_WORKS
 from fairway.api.work import MANIFEST_WORK_FINALIZER, ManifestWork
 from fairway.controllers.acceptance import RULES, AcceptanceController
-from fairway.controllers.acceptance.conditions import ENDING_MESSAGE, KEPT_MESSAGE, NAMESPACE_ENDING, ending
+from fairway.controllers.acceptance.conditions import (
+    DELETING,
+    ENDING_MESSAGE,
+    KEPT_MESSAGE,
+    NAMESPACE_ENDING,
+    ending,
+)
 from fairway.controllers.acceptance.orphaned_works import kept_by
 from fairway.controllers.cluster_names import PREFIX, WORK
 from fairway.controllers.kinds import (
@@ -22,9 +28,10 @@ from fairway.controllers.kinds import (
     Namespace,
     NamespaceStatus,
 )
-from fairway.kube import MANAGED_CLUSTERS, MANIFEST_WORKS, Client
 from fairway.observe.meters import Meters
-from rigs.waiting import edit, fresh, gone, until
+from kubewire.api.meta import Condition, find_condition
+from kubewire.client import Client
+from rigs.waiting import edit, fresh, until, until_deleted
 
 pytestmark = pytest.mark.embedded
 
@@ -33,7 +40,9 @@ HELD = "fairway.dev/held"
 
 @pytest.fixture
 async def running(hub: HubUnderTest, client: Client) -> AsyncIterator[RunningController]:
-    async with at_work(hub, lambda each: AcceptanceController(each, meters=Meters()), rules=RULES) as begun:
+    async with at_work(
+        hub, lambda client: AcceptanceController(client, meters=Meters()), rules=RULES
+    ) as begun:
         yield begun
 
 
@@ -43,8 +52,8 @@ async def join(client: Client, name: str) -> None:
 
 
 def accepted(cluster: ManagedCluster) -> bool:
-    found = find_condition(cluster.status.conditions or (), CONDITION_ACCEPTED)
-    return found is not None and found.status == "True"
+    condition = find_condition(cluster.status.conditions or (), CONDITION_ACCEPTED)
+    return condition is not None and condition.status == "True"
 
 
 async def room(client: Client, name: str, *, labelled: bool = True) -> None:
@@ -66,8 +75,8 @@ async def remove_finalizers(client: Client, name: str) -> None:
 
 
 async def is_held(client: Client, name: str) -> bool:
-    found = await client.get(MANIFEST_WORKS, "app", namespace=name)
-    return found.metadata.deletionTimestamp is not None and bool(found.metadata.finalizers)
+    work = await client.get(MANIFEST_WORKS, "app", namespace=name)
+    return work.metadata.deletionTimestamp is not None and bool(work.metadata.finalizers)
 
 
 @pytest.mark.both_hubs
@@ -80,7 +89,7 @@ async def test_works_of_a_removed_cluster_do_not_block_its_namespace(
     await work(client, name)
     await client.delete(MANAGED_CLUSTERS, name)
     await client.delete(NAMESPACES, name)
-    await gone(client, NAMESPACES, name)
+    await until_deleted(client, NAMESPACES, name)
 
 
 async def test_cluster_that_rejoins_during_cleanup_is_accepted(client: Client, hub: HubUnderTest) -> None:
@@ -94,11 +103,11 @@ async def test_cluster_that_rejoins_during_cleanup_is_accepted(client: Client, h
         client,
         MANIFEST_WORKS,
         "app",
-        lambda each: each.metadata.deletionTimestamp is not None,
+        lambda work: work.metadata.deletionTimestamp is not None,
         namespace=name,
     )
     await join(client, name)
-    async with at_work(hub, lambda each: AcceptanceController(each, meters=Meters()), rules=RULES):
+    async with at_work(hub, lambda client: AcceptanceController(client, meters=Meters()), rules=RULES):
         await until(client, MANAGED_CLUSTERS, name, accepted)
     assert (await client.get(NAMESPACES, name)).metadata.uid != first.metadata.uid
 
@@ -120,17 +129,17 @@ async def test_works_are_left_to_an_agent_with_rights(client: Client, running: R
         client,
         MANIFEST_WORKS,
         "app",
-        lambda each: each.metadata.deletionTimestamp is not None,
+        lambda work: work.metadata.deletionTimestamp is not None,
         namespace=name,
     )
     assert ending_work.metadata.finalizers == (MANIFEST_WORK_FINALIZER,)
     await running.caught_up(NAMESPACES, await client.get(NAMESPACES, name))
     assert await is_held(client, name)
     await edit(client, ROLE_BINDINGS, bound.metadata.name, {"metadata": {"finalizers": None}}, namespace=name)
-    await gone(client, NAMESPACES, name)
+    await until_deleted(client, NAMESPACES, name)
 
 
-async def test_work_in_a_kept_namespace_waits_for_the_cluster(
+async def test_works_of_an_unreachable_cluster_wait_for_its_agent(
     client: Client, running: RunningController
 ) -> None:
     name = fresh("c")
@@ -138,12 +147,42 @@ async def test_work_in_a_kept_namespace_waits_for_the_cluster(
     await until(client, MANAGED_CLUSTERS, name, accepted)
     await work(client, name)
     await client.delete(MANAGED_CLUSTERS, name)
-    await gone(client, ROLE_BINDINGS, f"{PREFIX}{name}:{WORK}", namespace=name)
-    await client.delete(MANIFEST_WORKS, "app", namespace=name)
-    seen = await edit(client, NAMESPACES, name, {"metadata": {"annotations": {"fairway.dev/seen": "yes"}}})
-    await running.caught_up(NAMESPACES, seen)
+    await until(
+        client,
+        MANIFEST_WORKS,
+        "app",
+        lambda work: work.metadata.deletionTimestamp is not None,
+        namespace=name,
+    )
+    waiting = await until(
+        client,
+        MANAGED_CLUSTERS,
+        name,
+        lambda cluster: find_condition(cluster.status.conditions or (), DELETING) is not None,
+    )
+    await running.caught_up(MANAGED_CLUSTERS, waiting)
     assert await is_held(client, name)
+    assert (await client.get(ROLE_BINDINGS, f"{PREFIX}{name}:{WORK}", namespace=name)).subjects
     await remove_finalizers(client, name)
+    await until_deleted(client, MANAGED_CLUSTERS, name)
+
+
+async def test_works_of_a_denied_cluster_do_not_block_its_deletion(
+    client: Client, running: RunningController
+) -> None:
+    name = fresh("c")
+    await join(client, name)
+    await until(client, MANAGED_CLUSTERS, name, accepted)
+    await work(client, name)
+    await edit(client, MANAGED_CLUSTERS, name, {"spec": {"hubAcceptsClient": False}})
+    await until_deleted(client, ROLE_BINDINGS, f"{PREFIX}{name}:{WORK}", namespace=name)
+    await running.settled()
+    assert (await client.get(MANIFEST_WORKS, "app", namespace=name)).metadata.finalizers, (
+        "denied, not deleted"
+    )
+    await client.delete(MANAGED_CLUSTERS, name)
+    await until_deleted(client, MANIFEST_WORKS, "app", namespace=name)
+    await until_deleted(client, MANAGED_CLUSTERS, name)
 
 
 async def test_works_in_a_foreign_namespace_are_kept(client: Client, running: RunningController) -> None:
@@ -155,13 +194,13 @@ async def test_works_in_a_foreign_namespace_are_kept(client: Client, running: Ru
         client,
         MANIFEST_WORKS,
         "app",
-        lambda each: each.metadata.deletionTimestamp is not None,
+        lambda work: work.metadata.deletionTimestamp is not None,
         namespace=name,
     )
     await running.caught_up(NAMESPACES, await client.get(NAMESPACES, name))
     assert await is_held(client, name)
     await remove_finalizers(client, name)
-    await gone(client, NAMESPACES, name)
+    await until_deleted(client, NAMESPACES, name)
 
 
 def test_condition_names_objects_that_block_the_namespace() -> None:
@@ -170,9 +209,9 @@ def test_condition_names_objects_that_block_the_namespace() -> None:
     )
     held = Condition(type="NamespaceFinalizersRemaining", status="True", message="x.dev/held in 1 resource")
     over = Condition(type="NamespaceDeletionContentFailure", status="False", message="All content deleted")
-    found = kept_by(Namespace(status=NamespaceStatus(conditions=(over, content, held))))
-    assert found == held.message
+    cause = kept_by(Namespace(status=NamespaceStatus(conditions=(over, content, held))))
+    assert cause == held.message
     plain = ENDING_MESSAGE.format(name="c1")
-    assert ending("c1", kept_by=found).message == KEPT_MESSAGE.format(ending=plain, why=held.message)
+    assert ending("c1", kept_by=cause).message == KEPT_MESSAGE.format(ending=plain, why=held.message)
     assert kept_by(Namespace()) == ""
     assert (ending("c1", kept_by="").reason, ending("c1", kept_by="").message) == (NAMESPACE_ENDING, plain)

@@ -14,10 +14,11 @@ from controllers.hubs import HubUnderTest
 from controllers.running import MARK, limited
 from controllers.settling import DEADLINE
 from fairway.api import GROUP
+from fairway.api.resources import MANAGED_CLUSTERS
 from fairway.controllers.clustersets import RULES as SETS
-from fairway.kube import MANAGED_CLUSTERS, AlreadyExists, Client, Connection, Forbidden
-from fairway.kube.credentials import Impersonation
-from fairway.kube.rbac import Rule
+from kubewire.client import AlreadyExists, Client, Connection, Forbidden
+from kubewire.client.credentials import Impersonation
+from kubewire.client.rbac import Rule
 from rigs.processes import POLL
 from rigs.waiting import edit, fresh
 
@@ -102,4 +103,4 @@ async def test_cluster_administrator_may_accept_and_choose_the_set(
         await administrator.create(MANAGED_CLUSTERS, body(fresh("c"), accepted=True, member_of="prod"))
         with pytest.raises(Forbidden):
             await administrator.create(MANAGED_CLUSTERS, body(fresh("c"), member_of="other"))
-    assert all("managedclustersets/join" not in each.resources for each in SETS)  # nor need it
+    assert all("managedclustersets/join" not in rule.resources for rule in SETS)  # nor need it

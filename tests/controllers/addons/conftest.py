@@ -8,8 +8,8 @@ from controllers.addons.harness import AddOnHarness
 from controllers.hubs import HubUnderTest
 from controllers.running import RunningController, at_work, cleared_client
 from fairway.controllers.addons import RULES, AddOnController
-from fairway.kube import Client
 from fairway.observe.meters import Meters
+from kubewire.client import Client
 from rigs.waiting import fresh
 
 __all__ = ["cleared_client"]

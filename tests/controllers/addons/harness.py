@@ -8,12 +8,8 @@ from typing import Any
 from controllers.running import MARK
 from fairway.api.addon import ManagedClusterAddOn
 from fairway.api.cluster import CONDITION_ACCEPTED
-from fairway.api.meta import find_condition
 from fairway.api.placement import PLACEMENT_LABEL
-from fairway.api.work import ManifestWork
-from fairway.controllers.addons.names import deploy_work
-from fairway.controllers.kinds import CLUSTER_ROLES
-from fairway.kube import (
+from fairway.api.resources import (
     ADD_ON_DEPLOYMENT_CONFIGS,
     ADD_ON_TEMPLATES,
     CLUSTER_MANAGEMENT_ADD_ONS,
@@ -22,10 +18,12 @@ from fairway.kube import (
     MANIFEST_WORKS,
     PLACEMENT_DECISIONS,
     PLACEMENTS,
-    Client,
-    NotFound,
-    Resource,
 )
+from fairway.api.work import ManifestWork
+from fairway.controllers.addons.names import deploy_work
+from fairway.controllers.kinds import CLUSTER_ROLES
+from kubewire.api.meta import find_condition
+from kubewire.client import Client, NotFound, Resource
 from rigs.cleanup import delete_all
 from rigs.waiting import edit, fresh, until
 
@@ -71,8 +69,8 @@ def field_value(value: int | str) -> dict[str, Any]:
 
 
 def found_in(add_on: ManagedClusterAddOn, kind: str) -> tuple[str, str, str] | None:
-    found = find_condition(add_on.status.conditions, kind)
-    return None if found is None else (found.status, found.reason, found.message)
+    condition = find_condition(add_on.status.conditions, kind)
+    return None if condition is None else (condition.status, condition.reason, condition.message)
 
 
 @dataclass(frozen=True)
@@ -130,6 +128,7 @@ class AddOnHarness:
         template: str | None = None,
         configs: Mapping[str, list[dict[str, Any]]] | None = None,
         annotations: Mapping[str, str] | None = None,
+        rollouts: Mapping[str, dict[str, Any]] | None = None,
     ) -> None:
         group = CLUSTER_MANAGEMENT_ADD_ONS.group
         default = {"name": self.name if template is None else template}
@@ -141,8 +140,13 @@ class AddOnHarness:
             strategy = {
                 "type": "Placements",
                 "placements": [
-                    {"name": each, "namespace": self.namespace, "configs": (configs or {}).get(each, [])}
-                    for each in placements
+                    {
+                        "name": placement,
+                        "namespace": self.namespace,
+                        "configs": (configs or {}).get(placement, []),
+                        "rolloutStrategy": (rollouts or {}).get(placement, {"type": "All"}),
+                    }
+                    for placement in placements
                 ],
             }
         spec = {
@@ -161,7 +165,7 @@ class AddOnHarness:
         await self.choose(name, *clusters)
 
     async def choose(self, name: str, *clusters: str) -> None:
-        decisions = [{"clusterName": each, "reason": ""} for each in clusters]
+        decisions = [{"clusterName": cluster, "reason": ""} for cluster in clusters]
         await edit(
             self.client,
             PLACEMENT_DECISIONS,
@@ -228,9 +232,9 @@ class AddOnHarness:
         )
 
     async def awaited(self, cluster: str, kind: str, status: str, reason: str) -> ManagedClusterAddOn:
-        def is_as_wanted(each: ManagedClusterAddOn) -> bool:
-            found = found_in(each, kind)
-            return found is not None and found[:2] == (status, reason)
+        def is_as_wanted(add_on: ManagedClusterAddOn) -> bool:
+            condition = found_in(add_on, kind)
+            return condition is not None and condition[:2] == (status, reason)
 
         return await until(self.client, MANAGED_CLUSTER_ADD_ONS, self.name, is_as_wanted, namespace=cluster)
 
@@ -239,22 +243,22 @@ class AddOnHarness:
         await delete_all(self.client, PLACEMENT_DECISIONS, namespace=self.namespace)
         everywhere: tuple[Resource[Any], ...] = (CLUSTER_MANAGEMENT_ADD_ONS, ADD_ON_TEMPLATES)
         for resource in everywhere:
-            for each in (await self.client.list(resource)).items:
-                if each.metadata.name.startswith(self.name):
-                    await self.client.delete(resource, each.metadata.name)
-        for each in (await self.client.list(MANAGED_CLUSTER_ADD_ONS)).items:
-            if each.metadata.name == self.name:
-                if each.metadata.finalizers:
+            for obj in (await self.client.list(resource)).items:
+                if obj.metadata.name.startswith(self.name):
+                    await self.client.delete(resource, obj.metadata.name)
+        for add_on in (await self.client.list(MANAGED_CLUSTER_ADD_ONS)).items:
+            if add_on.metadata.name == self.name:
+                if add_on.metadata.finalizers:
                     await edit(
                         self.client,
                         MANAGED_CLUSTER_ADD_ONS,
                         self.name,
                         {"metadata": {"finalizers": None}},
-                        namespace=each.metadata.namespace,
+                        namespace=add_on.metadata.namespace,
                     )
                 try:
                     await self.client.delete(
-                        MANAGED_CLUSTER_ADD_ONS, self.name, namespace=each.metadata.namespace
+                        MANAGED_CLUSTER_ADD_ONS, self.name, namespace=add_on.metadata.namespace
                     )
                 except NotFound:
                     continue
@@ -262,9 +266,9 @@ class AddOnHarness:
 
 async def versions(client: Client, *resources: Resource[Any]) -> dict[tuple[str, str, str], str]:
     """Wait until another watch has delivered the write."""
-    listings = await asyncio.gather(*(client.list(each) for each in resources))
+    listings = await asyncio.gather(*(client.list(resource) for resource in resources))
     return {
-        (resource.plural, each.metadata.namespace, each.metadata.name): each.metadata.resourceVersion
+        (resource.plural, item.metadata.namespace, item.metadata.name): item.metadata.resourceVersion
         for resource, listing in zip(resources, listings, strict=True)
-        for each in listing.items
+        for item in listing.items
     }

@@ -11,6 +11,15 @@ from controllers.hubs import HubUnderTest
 from controllers.running import MARK, RunningController, at_work
 from controllers.settling import DEADLINE
 from fairway.api.addon import ManagedClusterAddOn
+from fairway.api.resources import (
+    ADD_ON_DEPLOYMENT_CONFIGS,
+    ADD_ON_TEMPLATES,
+    CLUSTER_MANAGEMENT_ADD_ONS,
+    MANAGED_CLUSTER_ADD_ONS,
+    MANAGED_CLUSTERS,
+    MANIFEST_WORKS,
+    PLACEMENTS,
+)
 from fairway.api.work import ManifestWork
 from fairway.controllers.addons import RULES, AddOnController, conditions
 from fairway.controllers.addons.deployment import HOSTED
@@ -21,7 +30,6 @@ from fairway.controllers.addons.names import (
     LIFECYCLE,
     ORPHAN,
     PRE_DELETE,
-    SELF_MANAGED,
     binding,
     cluster_group,
     common_group,
@@ -30,22 +38,10 @@ from fairway.controllers.addons.names import (
     user,
 )
 from fairway.controllers.kinds import ROLE_BINDINGS
-from fairway.kube import (
-    ADD_ON_DEPLOYMENT_CONFIGS,
-    ADD_ON_TEMPLATES,
-    CLUSTER_MANAGEMENT_ADD_ONS,
-    MANAGED_CLUSTER_ADD_ONS,
-    MANAGED_CLUSTERS,
-    MANIFEST_WORKS,
-    PLACEMENTS,
-    Batch,
-    Client,
-    NotFound,
-    Patch,
-)
-from fairway.kube.codec import WatchEvent
 from fairway.observe.meters import Meters
-from rigs.waiting import edit, fresh, gone, until
+from kubewire.client import Batch, Client, NotFound, Patch
+from kubewire.client.codec import WatchEvent
+from rigs.waiting import edit, fresh, until, until_deleted
 
 pytestmark = [pytest.mark.embedded, pytest.mark.usefixtures("running")]
 
@@ -76,8 +72,8 @@ async def test_add_on_is_installed_on_selected_clusters_only(client: Client, har
     (owner,) = add_on.metadata.ownerReferences
     assert (owner.kind, owner.name, owner.controller) == ("ClusterManagementAddOn", harness.name, True)
     await harness.choose("p", two)
-    await gone(client, MANAGED_CLUSTER_ADD_ONS, harness.name, namespace=one)
-    await gone(client, MANIFEST_WORKS, deploy_work(harness.name), namespace=one)
+    await until_deleted(client, MANAGED_CLUSTER_ADD_ONS, harness.name, namespace=one)
+    await until_deleted(client, MANIFEST_WORKS, deploy_work(harness.name), namespace=one)
     await exists(client, harness, two)
 
 
@@ -105,15 +101,15 @@ async def test_add_on_installed_by_a_user_is_kept(client: Client, harness: AddOn
     await harness.offer("p")
     await exists(client, harness, chosen)
 
-    def is_owned(each: ManagedClusterAddOn) -> bool:
-        return [owner.controller for owner in each.metadata.ownerReferences] == [False]
+    def is_owned(add_on: ManagedClusterAddOn) -> bool:
+        return [owner.controller for owner in add_on.metadata.ownerReferences] == [False]
 
     await until(client, MANAGED_CLUSTER_ADD_ONS, harness.name, is_owned, namespace=mine)
     await harness.choose("p")
-    await gone(client, MANAGED_CLUSTER_ADD_ONS, harness.name, namespace=chosen)
+    await until_deleted(client, MANAGED_CLUSTER_ADD_ONS, harness.name, namespace=chosen)
     await client.get(MANAGED_CLUSTER_ADD_ONS, harness.name, namespace=mine)
     await client.delete(CLUSTER_MANAGEMENT_ADD_ONS, harness.name)
-    await gone(client, MANAGED_CLUSTER_ADD_ONS, harness.name, namespace=mine)
+    await until_deleted(client, MANAGED_CLUSTER_ADD_ONS, harness.name, namespace=mine)
 
 
 @pytest.mark.both_hubs
@@ -124,7 +120,7 @@ async def test_deleted_placement_removes_its_add_ons(client: Client, harness: Ad
     await harness.offer("p")
     await exists(client, harness, cluster)
     await client.delete(PLACEMENTS, "p", namespace=harness.namespace)
-    await gone(client, MANAGED_CLUSTER_ADD_ONS, harness.name, namespace=cluster)
+    await until_deleted(client, MANAGED_CLUSTER_ADD_ONS, harness.name, namespace=cluster)
 
 
 @pytest.mark.both_hubs
@@ -135,12 +131,12 @@ async def test_add_on_agent_is_deployed_with_its_rights(client: Client, harness:
     made = await harness.enable(cluster)
     work = await harness.work(cluster)
     assert work.metadata.labels == {ADD_ON_LABEL: harness.name}
-    assert [each.uid for each in work.metadata.ownerReferences] == [made.metadata.uid]
+    assert [reference.uid for reference in work.metadata.ownerReferences] == [made.metadata.uid]
     (container,) = work.spec.workload.manifests[0]["spec"]["template"]["spec"]["containers"]
     assert container["args"] == [cluster]
     (asked,) = work.spec.manifestConfigs
     assert (asked.resourceIdentifier.resource, asked.resourceIdentifier.name) == ("deployments", "agent")
-    assert [each.type for each in asked.feedbackRules] == ["WellKnownStatus"]
+    assert [rule.type for rule in asked.feedbackRules] == ["WellKnownStatus"]
     add_on = await harness.awaited(
         cluster, conditions.REGISTRATION_APPLIED, "True", conditions.PERMISSION_APPLIED
     )
@@ -153,7 +149,7 @@ async def test_add_on_agent_is_deployed_with_its_rights(client: Client, harness:
     assert add_on.status.healthCheck.mode == "Customized"
     bound = await client.get(ROLE_BINDINGS, binding(harness.name), namespace=cluster)
     assert bound.role_ref.name == ROLE
-    assert [(each.kind, each.name) for each in bound.subjects] == [
+    assert [(subject.kind, subject.name) for subject in bound.subjects] == [
         ("Group", cluster_group(cluster, harness.name))
     ]
 
@@ -164,7 +160,7 @@ async def test_add_on_reports_the_health_of_its_agent(client: Client, harness: A
     await harness.offer()
     await harness.enable(cluster)
     await until(
-        client, MANAGED_CLUSTERS, cluster, lambda each: each.metadata.labels.get(label) == "unreachable"
+        client, MANAGED_CLUSTERS, cluster, lambda cluster: cluster.metadata.labels.get(label) == "unreachable"
     )
     await harness.awaited(cluster, conditions.MANIFEST_APPLIED, "False", conditions.WAITING)
     work = await harness.work(cluster)
@@ -174,7 +170,7 @@ async def test_add_on_reports_the_health_of_its_agent(client: Client, harness: A
         found_in(ill, conditions.AVAILABLE)
     )
     await until(
-        client, MANAGED_CLUSTERS, cluster, lambda each: each.metadata.labels.get(label) == "unhealthy"
+        client, MANAGED_CLUSTERS, cluster, lambda cluster: cluster.metadata.labels.get(label) == "unhealthy"
     )
     await harness.answer(work, READY)
     well = await harness.awaited(cluster, conditions.AVAILABLE, "True", conditions.PROBE_AVAILABLE)
@@ -192,10 +188,10 @@ async def test_add_on_reports_the_health_of_its_agent(client: Client, harness: A
     assert reference.desiredConfig is not None
     assert reference.desiredConfig == reference.lastAppliedConfig
     await until(
-        client, MANAGED_CLUSTERS, cluster, lambda each: each.metadata.labels.get(label) == "available"
+        client, MANAGED_CLUSTERS, cluster, lambda cluster: cluster.metadata.labels.get(label) == "available"
     )
     await client.delete(MANAGED_CLUSTER_ADD_ONS, harness.name, namespace=cluster)
-    await until(client, MANAGED_CLUSTERS, cluster, lambda each: label not in each.metadata.labels)
+    await until(client, MANAGED_CLUSTERS, cluster, lambda cluster: label not in cluster.metadata.labels)
 
 
 async def test_rejected_manifest_is_reported_in_the_condition(client: Client, harness: AddOnHarness) -> None:
@@ -259,7 +255,7 @@ async def test_second_reconcile_of_an_add_on_writes_nothing(
     await is_running(harness, cluster)
     label = f"{FEATURE_PREFIX}{harness.name}"
     labelled = await until(
-        client, MANAGED_CLUSTERS, cluster, lambda each: each.metadata.labels.get(label) == "available"
+        client, MANAGED_CLUSTERS, cluster, lambda cluster: cluster.metadata.labels.get(label) == "available"
     )
     await running.caught_up(MANAGED_CLUSTERS, labelled)
     before = await versions(client, *WRITTEN)
@@ -285,7 +281,9 @@ async def test_late_watch_events_of_a_work_do_not_revert_the_reported_state(
 
     def held(events: Sequence[WatchEvent[ManifestWork]], **_: Any) -> tuple[Batch[ManifestWork], str]:
         late.extend(events)
-        if any(each.object.metadata.namespace == cluster and each.object.status.conditions for each in late):
+        if any(
+            change.object.metadata.namespace == cluster and change.object.status.conditions for change in late
+        ):
             reported.set()
         return apply(())
 
@@ -329,7 +327,7 @@ async def test_edited_add_on_objects_are_repaired(client: Client, harness: AddOn
         client,
         MANIFEST_WORKS,
         work.metadata.name,
-        lambda each: bool(each.spec.workload.manifests),
+        lambda work: bool(work.spec.workload.manifests),
         namespace=cluster,
     )
     stranger = [{"kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": "everybody"}]
@@ -338,7 +336,9 @@ async def test_edited_add_on_objects_are_repaired(client: Client, harness: AddOn
         client,
         ROLE_BINDINGS,
         binding(harness.name),
-        lambda each: [subject.name for subject in each.subjects] == [cluster_group(cluster, harness.name)],
+        lambda binding: (
+            [subject.name for subject in binding.subjects] == [cluster_group(cluster, harness.name)]
+        ),
         namespace=cluster,
     )
     await client.delete(MANIFEST_WORKS, work.metadata.name, namespace=cluster)
@@ -346,7 +346,7 @@ async def test_edited_add_on_objects_are_repaired(client: Client, harness: AddOn
         client,
         MANIFEST_WORKS,
         work.metadata.name,
-        lambda each: each.metadata.uid != work.metadata.uid,
+        lambda recreated: recreated.metadata.uid != work.metadata.uid,
         namespace=cluster,
     )
 
@@ -425,7 +425,7 @@ async def test_configuration_of_cluster_placement_and_default_apply_in_order(
             client,
             MANIFEST_WORKS,
             deploy_work(harness.name),
-            lambda each: each.spec.workload.manifests[0]["spec"]["paused"] == word,
+            lambda work: work.spec.workload.manifests[0]["spec"]["paused"] == word,
             namespace=cluster,
         )
 
@@ -517,23 +517,50 @@ async def test_custom_signer_is_unsupported(client: Client, harness: AddOnHarnes
     add_on = await harness.awaited(
         cluster, conditions.REGISTRATION_APPLIED, "False", conditions.PERMISSION_UNSUPPORTED
     )
-    assert [each.signerName for each in add_on.status.registrations] == ["example.com/signer"]
+    assert [registration.signerName for registration in add_on.status.registrations] == ["example.com/signer"]
     assert "example.com/signer" in str(found_in(add_on, conditions.REGISTRATION_APPLIED))
 
 
+@pytest.mark.parametrize("value", ["self", ""])
 async def test_add_ons_with_their_own_controller_are_skipped(
-    client: Client, harness: AddOnHarness, running: RunningController
+    client: Client, harness: AddOnHarness, running: RunningController, value: str
 ) -> None:
     cluster = await harness.cluster()
     await harness.template()
     await harness.place("p", cluster)
-    await harness.offer("p", annotations={LIFECYCLE: SELF_MANAGED})
+    await harness.offer("p", annotations={LIFECYCLE: value})
     made = await harness.enable(cluster)
     await running.caught_up(MANAGED_CLUSTER_ADD_ONS, made)
     now = await client.get(MANAGED_CLUSTER_ADD_ONS, harness.name, namespace=cluster)
     assert now.status.conditions == ()
     with pytest.raises(NotFound):
         await client.get(MANIFEST_WORKS, deploy_work(harness.name), namespace=cluster)
+
+
+async def test_annotations_of_the_cluster_are_those_of_its_installed_add_ons(
+    client: Client, harness: AddOnHarness, running: RunningController
+) -> None:
+    """As in OCM's tests of installation; an add-on that a user created keeps its own."""
+    one, other = f"{GROUP}/one", f"{GROUP}/other"
+    installed, created = await harness.cluster(annotations={one: "1", "x": "y"}), await harness.cluster()
+    await harness.offer("p")
+    body = {"metadata": {"name": harness.name, "annotations": {one: "mine"}}, "spec": {}}
+    await client.create(MANAGED_CLUSTER_ADD_ONS, body, namespace=created)
+    await harness.place("p", installed, created)
+    assert dict((await exists(client, harness, installed)).metadata.annotations) == {one: "1"}
+
+    changed = {"metadata": {"annotations": {one: None, other: "2"}}}
+    await edit(client, MANAGED_CLUSTERS, installed, changed)
+    await until(
+        client,
+        MANAGED_CLUSTER_ADD_ONS,
+        harness.name,
+        lambda add_on: dict(add_on.metadata.annotations) == {other: "2"},
+        namespace=installed,
+    )
+    await running.settled()
+    add_on = await client.get(MANAGED_CLUSTER_ADD_ONS, harness.name, namespace=created)
+    assert dict(add_on.metadata.annotations) == {one: "mine"}
 
 
 async def test_hosted_agent_is_refused(client: Client, harness: AddOnHarness) -> None:
@@ -564,7 +591,7 @@ async def held(client: Client, harness: AddOnHarness) -> str:
         client,
         MANAGED_CLUSTER_ADD_ONS,
         harness.name,
-        lambda each: each.metadata.finalizers == (PRE_DELETE,),
+        lambda add_on: add_on.metadata.finalizers == (PRE_DELETE,),
         namespace=cluster,
     )
     return cluster
@@ -575,13 +602,13 @@ async def test_pre_delete_hook_completes_before_removal(client: Client, harness:
     await is_running(harness, cluster)
     await client.delete(MANAGED_CLUSTER_ADD_ONS, harness.name, namespace=cluster)
     work = await harness.work(cluster, name=pre_delete_work(harness.name))
-    assert [each["kind"] for each in work.spec.workload.manifests] == ["Job"]
+    assert [manifest["kind"] for manifest in work.spec.workload.manifests] == ["Job"]
     await harness.awaited(cluster, conditions.HOOK_COMPLETED, "False", conditions.HOOK_RUNS)
     await harness.answer(work, {"JobComplete": "False"})
     await client.get(MANIFEST_WORKS, deploy_work(harness.name), namespace=cluster)
     await harness.answer(work, {"JobComplete": "True"})
-    await gone(client, MANAGED_CLUSTER_ADD_ONS, harness.name, namespace=cluster)
-    await gone(client, MANIFEST_WORKS, deploy_work(harness.name), namespace=cluster)
+    await until_deleted(client, MANAGED_CLUSTER_ADD_ONS, harness.name, namespace=cluster)
+    await until_deleted(client, MANIFEST_WORKS, deploy_work(harness.name), namespace=cluster)
 
 
 @pytest.mark.parametrize("lost", ["template", "cluster", "acceptance"])
@@ -597,4 +624,4 @@ async def test_hook_that_no_agent_can_run_is_not_waited_for(
         await client.delete(MANAGED_CLUSTERS, cluster)
     await running.settled()  # otherwise the hook could start before the change is observed
     await client.delete(MANAGED_CLUSTER_ADD_ONS, harness.name, namespace=cluster)
-    await gone(client, MANAGED_CLUSTER_ADD_ONS, harness.name, namespace=cluster)
+    await until_deleted(client, MANAGED_CLUSTER_ADD_ONS, harness.name, namespace=cluster)

@@ -11,7 +11,7 @@ import pytest
 from controllers.addons.harness import AddOnHarness
 from controllers.hubs import HubUnderTest
 from controllers.running import RunningController, once_allowed
-from fairway.api.meta import ObjectMeta
+from fairway.api.resources import MANAGED_CLUSTERS
 from fairway.controllers.addons import conditions
 from fairway.controllers.addons.names import (
     ADD_ON_LABEL,
@@ -24,9 +24,16 @@ from fairway.controllers.addons.names import (
 from fairway.controllers.addons.registration import refusal
 from fairway.controllers.csr_approval import REASON
 from fairway.klusterlet.certificates import Subject, new_key, request_for
-from fairway.kube import MANAGED_CLUSTERS, Client
-from fairway.kube.credentials import Impersonation
-from fairway.kube.csr import APPROVED, CLIENT_SIGNER, SIGNING_REQUESTS, CertificateSigningRequest, CsrSpec
+from kubewire.api.meta import ObjectMeta
+from kubewire.client import Client
+from kubewire.client.credentials import Impersonation
+from kubewire.client.csr import (
+    APPROVED,
+    CLIENT_SIGNER,
+    SIGNING_REQUESTS,
+    CertificateSigningRequest,
+    CsrSpec,
+)
 from rigs.waiting import edit, fresh, until
 
 USAGES = ("digital signature", "key encipherment", "client auth")
@@ -153,12 +160,12 @@ async def test_add_on_agent_gets_its_certificate(
         await running.caught_up(SIGNING_REQUESTS, early)
         await harness.template()
         await harness.offer()
-        for each in (cluster, neighbour):
-            await harness.enable(each)
+        for name in (cluster, neighbour):
+            await harness.enable(name)
             await harness.awaited(
-                each, conditions.REGISTRATION_APPLIED, "True", conditions.PERMISSION_APPLIED
+                name, conditions.REGISTRATION_APPLIED, "True", conditions.PERMISSION_APPLIED
             )
-        decided = await until(client, SIGNING_REQUESTS, early.metadata.name, lambda each: each.decided)
+        decided = await until(client, SIGNING_REQUESTS, early.metadata.name, lambda request: request.decided)
         approved = decided.condition(APPROVED)
         assert approved is not None
         assert approved.reason == REASON
@@ -192,5 +199,5 @@ async def test_add_on_csr_of_an_unaccepted_cluster_is_not_approved(
     assert not (await client.get(SIGNING_REQUESTS, made.metadata.name)).decided
     await edit(client, MANAGED_CLUSTERS, cluster, {"spec": {"hubAcceptsClient": True}})
     await until(
-        client, SIGNING_REQUESTS, made.metadata.name, lambda each: each.condition(APPROVED) is not None
+        client, SIGNING_REQUESTS, made.metadata.name, lambda request: request.condition(APPROVED) is not None
     )

@@ -1,9 +1,9 @@
 """Conditions of an add-on, from what the agent reported about its work."""
 
-from fairway.api.meta import Condition, ObjectMeta
 from fairway.api.work import WORK_APPLIED, ManifestWork, ManifestWorkStatus
 from fairway.controllers.addons import conditions, works
 from fairway.controllers.addons.health import manifests_applied
+from kubewire.api.meta import Condition, ObjectMeta
 
 
 def reported(*, generation: int, observed: int) -> ManifestWork:

@@ -8,12 +8,14 @@ from controllers.addons.harness import AddOnHarness
 from controllers.clocks import NOON, Stopped
 from controllers.hubs import HubUnderTest
 from controllers.running import RunningController, at_work
-from fairway.api.lease import Lease, LeaseSpec, format_micro_time
+from fairway.api.resources import MANAGED_CLUSTER_ADD_ONS, MANIFEST_WORKS
+from fairway.controllers import ocm_lease
 from fairway.controllers.addons import RULES, AddOnController, conditions, ocm_detection
 from fairway.controllers.addons.names import deploy_work
-from fairway.kube import MANAGED_CLUSTER_ADD_ONS, MANIFEST_WORKS, Client, NotFound
-from fairway.kube.lease import LEASES, LONGEST_LEASE
 from fairway.observe.meters import Meters
+from kubewire.api.lease import Lease, LeaseSpec, format_micro_time
+from kubewire.client import Client, NotFound
+from kubewire.client.lease import LEASES, LONGEST_LEASE
 from rigs.waiting import fresh
 
 pytestmark = pytest.mark.embedded
@@ -33,19 +35,19 @@ def test_addon_manager_counts_as_running_while_its_lease_lasts(
             leaseDurationSeconds=seconds,
         )
     )
-    assert ocm_detection.remaining(lease, NOON) == wanted
-    assert ocm_detection.remaining(None, NOON) == 0
-    assert ocm_detection.remaining(Lease(), NOON) == 0
+    assert ocm_lease.remaining(lease, NOON) == wanted
+    assert ocm_lease.remaining(None, NOON) == 0
+    assert ocm_lease.remaining(Lease(), NOON) == 0
 
 
 def test_addon_manager_lease_in_the_far_future_is_ignored() -> None:
     last = format_micro_time(datetime.max.replace(tzinfo=UTC))
     lease = Lease(spec=LeaseSpec(holderIdentity="x", renewTime=last, leaseDurationSeconds=2**31 - 1))
-    assert ocm_detection.remaining(lease, NOON) == 0
+    assert ocm_lease.remaining(lease, NOON) == 0
     lease = Lease(
         spec=LeaseSpec(holderIdentity="x", renewTime=format_micro_time(NOON), leaseDurationSeconds=2**31 - 1)
     )
-    assert ocm_detection.remaining(lease, NOON) == LONGEST_LEASE
+    assert ocm_lease.remaining(lease, NOON) == LONGEST_LEASE
 
 
 async def test_add_ons_are_left_to_a_running_addon_manager(

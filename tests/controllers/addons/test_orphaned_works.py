@@ -7,17 +7,19 @@ import pytest
 from controllers.addons.harness import AddOnHarness
 from controllers.hubs import HubUnderTest
 from controllers.running import RunningController, at_work, limited
+from fairway.api.resources import MANAGED_CLUSTER_ADD_ONS, MANAGED_CLUSTERS, MANIFEST_WORKS
 from fairway.api.work import MANIFEST_WORK_FINALIZER, ManifestWork
 from fairway.controllers.addons import RULES, AddOnController
-from fairway.controllers.addons.controller import CLUSTER, GONE
+from fairway.controllers.addons.controller import GONE
+from fairway.controllers.addons.keys import AddOnKey, ClusterKey
 from fairway.controllers.addons.names import deploy_work
 from fairway.controllers.addons.orphaned_works import WAITS, klusterlet_binding
-from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.kinds import RBAC_GROUP, ROLE_BINDINGS
-from fairway.controllers.leadership import ALONE
-from fairway.kube import MANAGED_CLUSTER_ADD_ONS, MANAGED_CLUSTERS, MANIFEST_WORKS, Client, NotFound
+from fairway.controllers.runtime.informer_factory import InformerFactory
+from fairway.controllers.runtime.leadership import ALONE, leading
 from fairway.observe.meters import Meters
-from rigs.waiting import edit, gone, until
+from kubewire.client import Client, NotFound
+from rigs.waiting import edit, until, until_deleted
 
 pytestmark = pytest.mark.embedded
 
@@ -57,7 +59,7 @@ async def test_add_on_work_is_deleted_with_its_cluster(
     else:
         await client.delete(MANAGED_CLUSTERS, cluster)
         await client.delete(MANAGED_CLUSTER_ADD_ONS, harness.name, namespace=cluster)
-    await gone(client, MANIFEST_WORKS, deploy_work(harness.name), namespace=cluster)
+    await until_deleted(client, MANIFEST_WORKS, deploy_work(harness.name), namespace=cluster)
 
 
 async def test_add_on_work_waits_for_an_agent_with_rights(
@@ -77,7 +79,7 @@ async def test_add_on_work_waits_for_an_agent_with_rights(
     work = await client.get(MANIFEST_WORKS, deploy_work(harness.name), namespace=cluster)
     assert work.metadata.finalizers == (MANIFEST_WORK_FINALIZER,)
     await client.delete(ROLE_BINDINGS, klusterlet_binding(cluster), namespace=cluster)
-    await gone(client, MANIFEST_WORKS, deploy_work(harness.name), namespace=cluster)
+    await until_deleted(client, MANIFEST_WORKS, deploy_work(harness.name), namespace=cluster)
 
 
 async def works_of_user(client: Client, cluster: str) -> ManifestWork:
@@ -128,7 +130,7 @@ async def test_waiting_works_are_logged_at_start(
     cluster = await harness.cluster()
     await client.delete(MANAGED_CLUSTERS, cluster)
     await works_of_user(client, cluster)
-    async with at_work(hub, lambda each: AddOnController(each, meters=Meters()), rules=RULES) as begun:
+    async with at_work(hub, lambda client: AddOnController(client, meters=Meters()), rules=RULES) as begun:
         await begun.settled()
     assert caplog.messages.count(WAITS % (cluster, "app", cluster)) == 1
     await edit(client, MANIFEST_WORKS, "app", {"metadata": {"finalizers": None}}, namespace=cluster)
@@ -151,13 +153,15 @@ async def test_add_on_deleted_before_its_watch_event_logs_nothing(
             await informers.synced()
         # Its watches have ended.
         await client.delete(MANAGED_CLUSTER_ADD_ONS, harness.name, namespace=cluster)
-        await gone(client, MANAGED_CLUSTER_ADD_ONS, harness.name, namespace=cluster)
-        await controller.reconcile((cluster, harness.name), ALONE)
+        await until_deleted(client, MANAGED_CLUSTER_ADD_ONS, harness.name, namespace=cluster)
+        with leading(ALONE):
+            await controller.reconcile(AddOnKey(cluster, harness.name))
         assert GONE % (cluster, harness.name) in caplog.messages
         await client.delete(MANAGED_CLUSTERS, cluster)
-        await gone(client, MANAGED_CLUSTERS, cluster)
-        await controller.reconcile((CLUSTER, cluster), ALONE)
-    assert not [each for each in caplog.records if each.levelno >= logging.WARNING]
+        await until_deleted(client, MANAGED_CLUSTERS, cluster)
+        with leading(ALONE):
+            await controller.reconcile(ClusterKey(cluster))
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
 async def test_not_found_error_of_another_object_is_raised(
@@ -177,5 +181,5 @@ async def test_not_found_error_of_another_object_is_raised(
             raise NotFound("something else", code=404)
 
         monkeypatch.setattr(controller._deployer, "deploy", missing)
-        with pytest.raises(NotFound, match="something else"):
-            await controller.reconcile((cluster, harness.name), ALONE)
+        with leading(ALONE), pytest.raises(NotFound, match="something else"):
+            await controller.reconcile(AddOnKey(cluster, harness.name))

@@ -25,13 +25,13 @@ from fairway.api.addon_template import (
     CustomSignerRegistration,
     TemplateRegistration,
 )
-from fairway.api.meta import ObjectMeta
 from fairway.api.work import ManifestWorkSpec, Workload
 from fairway.controllers.addons.health import available
 from fairway.controllers.addons.names import PRE_DELETE
 from fairway.controllers.addons.pods import mirrored
 from fairway.controllers.addons.rendering import NO_MANIFESTS, TOO_LARGE, Rendered, TemplateError, render
 from fairway.controllers.addons.works import deployed
+from kubewire.api.meta import ObjectMeta
 
 HUB = TemplateRegistration(type=KUBE_CLIENT)
 ADD_ON = ManagedClusterAddOn(metadata=ObjectMeta(name="a", namespace="c1"))
@@ -78,7 +78,7 @@ def variables(**values: str) -> AddOnDeploymentConfigSpec:
 
 
 def test_variables_are_replaced_in_every_string() -> None:
-    words = [
+    command = [
         "--name={{CLUSTER_NAME}}",
         "{{HUB_KUBECONFIG}}",
         "{{LIMIT}}{{LIMIT}}",
@@ -86,7 +86,7 @@ def test_variables_are_replaced_in_every_string() -> None:
         "{x}",
     ]
     result = rendered(
-        deployment(container(args=words)), config=variables(LIMIT='7"', CLUSTER_NAME="somebody-else")
+        deployment(container(args=command)), config=variables(LIMIT='7"', CLUSTER_NAME="somebody-else")
     )
     assert pod_of(result)["containers"][0]["args"] == [
         "--name=c1",
@@ -122,7 +122,7 @@ def test_undefined_variable_is_named(text: str, complaint: str) -> None:
 def test_template_without_registration_gets_no_kubeconfig() -> None:
     result = rendered(deployment(), registration=())
     assert "volumes" not in pod_of(result)
-    assert [each["name"] for each in pod_of(result)["containers"][0]["env"]] == [
+    assert [variable["name"] for variable in pod_of(result)["containers"][0]["env"]] == [
         "CLUSTER_NAME",
         "INSTALL_NAMESPACE",
     ]
@@ -209,7 +209,7 @@ def test_objects_move_to_the_configured_namespace() -> None:
         config=config,
     )
     assert result.moved_to == "elsewhere"
-    made = {each["kind"]: each for each in result.manifests}
+    made = {manifest["kind"]: manifest for manifest in result.manifests}
     assert made["Deployment"]["metadata"]["namespace"] == "elsewhere"
     assert made["Deployment"]["spec"]["template"]["spec"]["containers"][0]["args"] == ["elsewhere"]
     assert made["ServiceAccount"]["metadata"]["namespace"] == "elsewhere"
@@ -253,7 +253,7 @@ def test_image_registries_are_replaced() -> None:
 
 
 @pytest.mark.parametrize(
-    ("image", "source", "mirror", "found"),
+    ("image", "source", "mirror", "result"),
     [
         ("registry.example/a/b:1", "", "mirror.example", "mirror.example/b:1"),
         ("registry.example/a/b:1", "registry.example/", "mirror.example/", "mirror.example/a/b:1"),
@@ -262,9 +262,9 @@ def test_image_registries_are_replaced() -> None:
     ],
 )
 def test_only_images_of_the_source_registry_are_replaced(
-    image: str, source: str, mirror: str, found: str
+    image: str, source: str, mirror: str, result: str
 ) -> None:
-    assert mirrored(image, (ImageMirror(source=source, mirror=mirror),)) == found
+    assert mirrored(image, (ImageMirror(source=source, mirror=mirror),)) == result
 
 
 @pytest.mark.parametrize(
@@ -281,9 +281,9 @@ def test_only_images_of_the_source_registry_are_replaced(
 def test_last_matching_resource_requirement_applies(ids: list[str], memory: str | None) -> None:
     wanted = tuple(
         ContainerResourceRequirements(
-            containerID=each, resources=ContainerResources(limits={"memory": f"{number}Gi"})
+            containerID=container, resources=ContainerResources(limits={"memory": f"{number}Gi"})
         )
-        for number, each in enumerate(ids, 1)
+        for number, container in enumerate(ids, 1)
     )
     config = AddOnDeploymentConfigSpec(resourceRequirements=wanted, agentInstallNamespace="")
     got = pod_of(rendered(deployment(), config=config))["containers"][0].get("resources")
@@ -296,7 +296,7 @@ def test_proxy_settings_become_environment_variables() -> None:
         deployment(kind="DaemonSet"),
         config=AddOnDeploymentConfigSpec(proxyConfig=proxy, agentInstallNamespace=""),
     )
-    given = {each["name"]: each["value"] for each in pod_of(result)["containers"][0]["env"]}
+    given = {variable["name"]: variable["value"] for variable in pod_of(result)["containers"][0]["env"]}
     assert given["HTTPS_PROXY"] == given["https_proxy"] == "http://proxy:3128"
     assert given["NO_PROXY"] == given["no_proxy"] == "10.0.0.0/8"
     assert "HTTP_PROXY" not in given
@@ -317,8 +317,8 @@ def test_pre_delete_hooks_are_rendered_separately() -> None:
         "metadata": {"name": "bye", "namespace": "home", "annotations": {PRE_DELETE: ""}},
     }
     result = rendered(deployment(), job)
-    assert [each["kind"] for each in result.manifests] == ["Deployment"]
-    assert [each["metadata"]["name"] for each in result.hooks] == ["bye"]
+    assert [manifest["kind"] for manifest in result.manifests] == ["Deployment"]
+    assert [hook["metadata"]["name"] for hook in result.hooks] == ["bye"]
     unmarked = {**job, "metadata": {"name": "bye", "namespace": "home"}}
     assert rendered(deployment(), unmarked).hooks == ()
 
@@ -362,7 +362,7 @@ def test_built_in_variables_cannot_be_overridden() -> None:
         rendered(deployment(container(args=["{{CLUSTER_NAME}} {{INSTALL_NAMESPACE}}"])), config=config)
     )
     assert pod["containers"][0]["args"] == ["c1 home"]
-    assert {each["name"]: each["value"] for each in pod["containers"][0]["env"]} == {
+    assert {variable["name"]: variable["value"] for variable in pod["containers"][0]["env"]} == {
         "HUB_KUBECONFIG": "/elsewhere",
         "CLUSTER_NAME": "c1",
         "INSTALL_NAMESPACE": "home",
@@ -429,13 +429,13 @@ def test_any_manifest_is_rendered_or_refused(spec: Any, part: Any, metadata: Any
         {"template": {"spec": pod}},
         {"template": {"spec": {"containers": [{"env": [{"name": part}]}]}}},
     )
-    for each in shapes:
+    for shape in shapes:
         for meta in (metadata, {"name": "x", "namespace": "n", "labels": metadata}):
             manifest = {
                 "apiVersion": "apps/v1",
                 "kind": kind,
                 "metadata": meta,
-                "spec": each,
+                "spec": shape,
                 "subjects": part,
             }
             try:

@@ -10,12 +10,18 @@ from controllers.addons.test_csr_approval import ask, asking, klusterlet, usual
 from controllers.hubs import HubUnderTest
 from controllers.running import MARK, RunningController
 from fairway.api.cluster import CONDITION_ACCEPTED
+from fairway.api.resources import (
+    ADD_ON_TEMPLATES,
+    CLUSTER_MANAGEMENT_ADD_ONS,
+    MANAGED_CLUSTER_ADD_ONS,
+    MANAGED_CLUSTERS,
+    MANIFEST_WORKS,
+)
 from fairway.controllers.addons import conditions, csr_approval
 from fairway.controllers.addons.configs import OTHER_ADD_ON
 from fairway.controllers.addons.names import (
     FEATURE_PREFIX,
     LIFECYCLE,
-    SELF_MANAGED,
     binding,
     cluster_group,
     common_group,
@@ -24,18 +30,9 @@ from fairway.controllers.addons.names import (
     user,
 )
 from fairway.controllers.kinds import CLUSTER_ROLES, ROLE_BINDINGS
-from fairway.kube import (
-    ADD_ON_TEMPLATES,
-    CLUSTER_MANAGEMENT_ADD_ONS,
-    MANAGED_CLUSTER_ADD_ONS,
-    MANAGED_CLUSTERS,
-    MANIFEST_WORKS,
-    Client,
-    NotFound,
-    Patch,
-)
-from fairway.kube.csr import SIGNING_REQUESTS
-from rigs.waiting import edit, fresh, gone, until
+from kubewire.client import Client, NotFound, Patch
+from kubewire.client.csr import SIGNING_REQUESTS
+from rigs.waiting import edit, fresh, until, until_deleted
 
 pytestmark = [pytest.mark.embedded, pytest.mark.usefixtures("running")]
 
@@ -43,7 +40,7 @@ GROUP = CLUSTER_MANAGEMENT_ADD_ONS.group
 
 
 def grants(*roles: str) -> list[dict[str, Any]]:
-    permissions = [{"type": "CurrentCluster", "currentCluster": {"clusterRoleName": each}} for each in roles]
+    permissions = [{"type": "CurrentCluster", "currentCluster": {"clusterRoleName": role}} for role in roles]
     return [{"type": "KubeClient", "kubeClient": {"hubPermissions": permissions}}]
 
 
@@ -89,7 +86,7 @@ async def test_self_written_registration_gets_no_certificate(
         made = await ask(agent, cluster=cluster, add_on=harness.name, request=usual(cluster, harness.name))
     await running.caught_up(SIGNING_REQUESTS, made)
     assert await is_undecided(client, made.metadata.name)
-    awaited = [each.getMessage() for each in caplog.records if made.metadata.name in each.getMessage()]
+    awaited = [record.getMessage() for record in caplog.records if made.metadata.name in record.getMessage()]
     assert len(awaited) == 1
     assert awaited[0].endswith(csr_approval.NOT_REGISTERED)
 
@@ -104,9 +101,9 @@ async def test_csr_for_another_cluster_or_missing_add_on_is_not_approved(
     cluster, neighbour = await harness.cluster(), await harness.cluster()
     await harness.template()
     await harness.offer()
-    for each in (cluster, neighbour):
-        await harness.enable(each)
-        await registered(harness, each)
+    for name in (cluster, neighbour):
+        await harness.enable(name)
+        await registered(harness, name)
     name = harness.name
     own = usual(cluster, name)
     agents = f"{user(cluster, name)}x"
@@ -132,7 +129,7 @@ async def test_csr_for_another_cluster_or_missing_add_on_is_not_approved(
         client, MANAGED_CLUSTER_ADD_ONS, name, {"metadata": {"annotations": {"x": "y"}}}, namespace=cluster
     )
     await running.caught_up(MANAGED_CLUSTER_ADD_ONS, touched)
-    lines = [each.getMessage() for each in caplog.records]
+    lines = [record.getMessage() for record in caplog.records]
     for request in made:
         assert await is_undecided(client, request.metadata.name)
         assert sum(request.metadata.name in line for line in lines) == 1
@@ -142,7 +139,7 @@ async def test_csr_of_a_foreign_add_on_is_left_to_its_controller(
     hub: HubUnderTest, client: Client, harness: AddOnHarness, running: RunningController
 ) -> None:
     cluster = await harness.cluster()
-    await harness.offer(annotations={LIFECYCLE: SELF_MANAGED})
+    await harness.offer(annotations={LIFECYCLE: "self"})
     await harness.template()
     add_on = await harness.enable(cluster)
     subject = {"user": user(cluster, harness.name), "groups": [common_group(harness.name)]}
@@ -171,7 +168,7 @@ async def test_csr_of_a_deleted_add_on_is_not_approved(
     await harness.enable(cluster)
     await registered(harness, cluster)
     await client.delete(MANAGED_CLUSTER_ADD_ONS, harness.name, namespace=cluster)
-    await gone(client, MANAGED_CLUSTER_ADD_ONS, harness.name, namespace=cluster)
+    await until_deleted(client, MANAGED_CLUSTER_ADD_ONS, harness.name, namespace=cluster)
     await running.settled()  # the controller has observed that before the request
     async with klusterlet(hub, client, cluster) as agent:
         made = await ask(agent, cluster=cluster, add_on=harness.name, request=usual(cluster, harness.name))
@@ -191,7 +188,7 @@ async def test_replaced_csr_of_the_same_name_is_not_approved(
     async with klusterlet(hub, client, cluster) as agent:
         made = await ask(agent, cluster=cluster, add_on=harness.name, request=usual(cluster, harness.name))
     name = made.metadata.name
-    await until(client, SIGNING_REQUESTS, name, lambda each: each.decided)
+    await until(client, SIGNING_REQUESTS, name, lambda request: request.decided)
     other = {"spec": {"request": usual(neighbour, harness.name), "username": "system:admin"}}
     changed = await client.patch(SIGNING_REQUESTS, name, other, kind=Patch.MERGE)
     assert changed.spec == made.spec
@@ -221,9 +218,9 @@ async def test_template_of_another_add_on_is_refused(client: Client, harness: Ad
     add_on = await harness.awaited(
         cluster, conditions.CONFIGURED, "False", conditions.CONFIGURATION_UNSUPPORTED
     )
-    found = found_in(add_on, conditions.CONFIGURED)
-    assert found is not None
-    assert found[2] == OTHER_ADD_ON.format(name=other, whose=other, add_on=harness.name)
+    condition = found_in(add_on, conditions.CONFIGURED)
+    assert condition is not None
+    assert condition[2] == OTHER_ADD_ON.format(name=other, whose=other, add_on=harness.name)
     await nothing_came_of_it(client, harness, cluster)
 
 
@@ -284,10 +281,10 @@ async def test_rights_removed_from_a_template_are_revoked(client: Client, harnes
         # An empty role grants nothing, so that it may be bound without the verb bind.
         await until(client, ROLE_BINDINGS, second, lambda _: True, namespace=cluster)
         await edit(client, ADD_ON_TEMPLATES, harness.name, {"spec": {"registration": grants(ROLE)}})
-        await gone(client, ROLE_BINDINGS, second, namespace=cluster)
+        await until_deleted(client, ROLE_BINDINGS, second, namespace=cluster)
         await client.get(ROLE_BINDINGS, binding(harness.name), namespace=cluster)
         await edit(client, ADD_ON_TEMPLATES, harness.name, {"spec": {"registration": []}})
-        await gone(client, ROLE_BINDINGS, binding(harness.name), namespace=cluster)
+        await until_deleted(client, ROLE_BINDINGS, binding(harness.name), namespace=cluster)
     finally:
         await client.delete(CLUSTER_ROLES, f"{ROLE}-2")
 
@@ -305,11 +302,11 @@ async def test_add_on_agents_lose_rights_with_their_cluster(client: Client, harn
     }
     await client.create(ROLE_BINDINGS, other, namespace=cluster)
     await edit(client, MANAGED_CLUSTERS, cluster, {"spec": {"hubAcceptsClient": False}})
-    await gone(client, ROLE_BINDINGS, binding(harness.name), namespace=cluster)
+    await until_deleted(client, ROLE_BINDINGS, binding(harness.name), namespace=cluster)
     await edit(client, MANAGED_CLUSTERS, cluster, {"spec": {"hubAcceptsClient": True}})
     await until(client, ROLE_BINDINGS, binding(harness.name), lambda _: True, namespace=cluster)
     await client.delete(MANAGED_CLUSTERS, cluster)
-    await gone(client, ROLE_BINDINGS, binding(harness.name), namespace=cluster)
+    await until_deleted(client, ROLE_BINDINGS, binding(harness.name), namespace=cluster)
     await client.get(ROLE_BINDINGS, "somebodys", namespace=cluster)
 
 
@@ -326,9 +323,9 @@ async def test_foreign_binding_that_grants_more_is_replaced(client: Client, harn
     await harness.offer()
     await harness.enable(cluster)
     await registered(harness, cluster)
-    found = await client.get(ROLE_BINDINGS, binding(harness.name), namespace=cluster)
-    assert found.role_ref.name == ROLE
-    assert [each.name for each in found.subjects] == [cluster_group(cluster, harness.name)]
+    granted = await client.get(ROLE_BINDINGS, binding(harness.name), namespace=cluster)
+    assert granted.role_ref.name == ROLE
+    assert [subject.name for subject in granted.subjects] == [cluster_group(cluster, harness.name)]
 
 
 # Labels
@@ -344,13 +341,13 @@ async def test_names_invalid_as_labels_set_no_label(
         made = await replace(harness, name=name).enable(cluster)
     await running.caught_up(MANAGED_CLUSTER_ADD_ONS, made)
     try:
-        found = await until(
+        labelled = await until(
             client,
             MANAGED_CLUSTERS,
             cluster,
-            lambda each: f"{FEATURE_PREFIX}{dotted}" in each.metadata.labels,
+            lambda cluster: f"{FEATURE_PREFIX}{dotted}" in cluster.metadata.labels,
         )
-        ours = [each for each in found.metadata.labels if each.startswith(FEATURE_PREFIX)]
+        ours = [label for label in labelled.metadata.labels if label.startswith(FEATURE_PREFIX)]
         assert ours == [f"{FEATURE_PREFIX}{dotted}"]
         # A changed registration is repaired.
         lie = {"metadata": {"labels": {f"{FEATURE_PREFIX}secret-store": "available"}}}
@@ -359,7 +356,7 @@ async def test_names_invalid_as_labels_set_no_label(
             client,
             MANAGED_CLUSTERS,
             cluster,
-            lambda each: f"{FEATURE_PREFIX}secret-store" not in each.metadata.labels,
+            lambda cluster: f"{FEATURE_PREFIX}secret-store" not in cluster.metadata.labels,
         )
     finally:
         for name in (long, dotted):

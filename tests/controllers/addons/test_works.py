@@ -2,9 +2,9 @@
 
 import pytest
 
-from fairway.api.meta import TRUE, Condition, ObjectMeta
 from fairway.api.work import WORK_APPLIED, ManifestWork, ManifestWorkStatus
 from fairway.controllers.addons import conditions, health, works
+from kubewire.api.meta import TRUE, Condition, ObjectMeta
 
 
 def work(*, generation: int, reported: int, status: str = TRUE) -> ManifestWork:
@@ -21,8 +21,8 @@ def work(*, generation: int, reported: int, status: str = TRUE) -> ManifestWork:
 def test_report_about_an_earlier_generation_does_not_count_as_applied(
     reported: int, status: str, applied: bool
 ) -> None:
-    found = work(generation=3, reported=reported, status=status)
-    assert works.applied(found) is applied
-    condition = health.manifests_applied(found, "a")
+    hook = work(generation=3, reported=reported, status=status)
+    assert works.applied(hook) is applied
+    condition = health.manifests_applied(hook, "a")
     assert condition.type == conditions.MANIFEST_APPLIED
     assert (condition.status == TRUE) is applied

@@ -12,14 +12,15 @@ from controllers.hubs import HubUnderTest
 from controllers.running import MARK, RunningController, at_work
 from fairway.api import ManagedCluster
 from fairway.api.cluster import CONDITION_ACCEPTED, CONDITION_AVAILABLE, TAINT_UNAVAILABLE, TAINT_UNREACHABLE
-from fairway.api.meta import find_condition
+from fairway.api.resources import MANAGED_CLUSTERS
 from fairway.controllers.availability import RULES, AvailabilityController
 from fairway.controllers.availability.controller import STOPPED, STOPPED_MESSAGE
 from fairway.controllers.availability.heartbeats import LEASE
 from fairway.controllers.kinds import CLUSTER_NAME_LABEL, NAMESPACES
-from fairway.kube import MANAGED_CLUSTERS, Client
-from fairway.kube.lease import LEASES
 from fairway.observe.meters import Meters
+from kubewire.api.meta import find_condition
+from kubewire.client import Client
+from kubewire.client.lease import LEASES
 from rigs.waiting import edit, fresh, until
 
 pytestmark = pytest.mark.embedded
@@ -69,16 +70,16 @@ async def say(client: Client, name: str, *conditions: dict[str, str]) -> Managed
 def tainted(*keys: str) -> Callable[[ManagedCluster], bool]:
     """By exactly these, and each with its time."""
 
-    def wanted(each: ManagedCluster) -> bool:
-        taints = each.spec.taints
+    def wanted(cluster: ManagedCluster) -> bool:
+        taints = cluster.spec.taints
         return [one.key for one in taints] == [*keys] and all(one.timeAdded is not None for one in taints)
 
     return wanted
 
 
-def silent(each: ManagedCluster) -> bool:
-    found = find_condition(each.status.conditions or (), CONDITION_AVAILABLE)
-    return found is not None and (found.status, found.reason, found.message) == (
+def silent(cluster: ManagedCluster) -> bool:
+    condition = find_condition(cluster.status.conditions or (), CONDITION_AVAILABLE)
+    return condition is not None and (condition.status, condition.reason, condition.message) == (
         "Unknown",
         STOPPED,
         STOPPED_MESSAGE,
@@ -90,7 +91,7 @@ def silent(each: ManagedCluster) -> bool:
 async def test_accepted_cluster_gets_a_lease(client: Client) -> None:
     name = fresh("c")
     await join(client, name, leaseDurationSeconds=LONG)
-    lease = await until(client, LEASES, LEASE, lambda each: each.spec.renewTime != "", namespace=name)
+    lease = await until(client, LEASES, LEASE, lambda lease: lease.spec.renewTime != "", namespace=name)
     assert lease.metadata.labels == {CLUSTER_NAME_LABEL: name}
     assert lease.spec.holderIdentity == LEASE
 
@@ -100,8 +101,11 @@ async def test_accepted_cluster_gets_a_lease(client: Client) -> None:
 async def test_cluster_with_a_stale_lease_becomes_unknown_and_is_tainted(client: Client) -> None:
     name = fresh("c")
     await join(client, name, leaseDurationSeconds=1)
-    found = await until(client, MANAGED_CLUSTERS, name, silent)
-    assert [each.type for each in found.status.conditions or ()] == [CONDITION_ACCEPTED, CONDITION_AVAILABLE]
+    cluster = await until(client, MANAGED_CLUSTERS, name, silent)
+    assert [condition.type for condition in cluster.status.conditions or ()] == [
+        CONDITION_ACCEPTED,
+        CONDITION_AVAILABLE,
+    ]
     tainted_ = await until(client, MANAGED_CLUSTERS, name, tainted(TAINT_UNREACHABLE))
     assert tainted_.spec.taints[0].effect == "NoSelect"
 
@@ -121,19 +125,19 @@ async def test_other_taints_stay_and_get_a_missing_time(client: Client) -> None:
         {"key": "slow", "effect": "PreferNoSelect"},
     ]
     await join(client, name, available="False", leaseDurationSeconds=LONG, taints=mine)
-    found = await until(
+    cluster = await until(
         client, MANAGED_CLUSTERS, name, tainted("gpu", TAINT_UNREACHABLE, "slow", TAINT_UNAVAILABLE)
     )
-    assert [(each.value, each.effect) for each in found.spec.taints[:3]] == [
+    assert [(taint.value, taint.effect) for taint in cluster.spec.taints[:3]] == [
         ("only", "NoSelect"),
         ("by me", "NoSelectIfNew"),
         ("", "PreferNoSelect"),
     ]
-    years = [each.timeAdded.year for each in found.spec.taints if each.timeAdded is not None]
+    years = [taint.timeAdded.year for taint in cluster.spec.taints if taint.timeAdded is not None]
     assert years[:2] == [2020, 2020]
     await say(client, name, condition(CONDITION_ACCEPTED, "True"), condition(CONDITION_AVAILABLE, "True"))
     after = await until(client, MANAGED_CLUSTERS, name, tainted("gpu", TAINT_UNREACHABLE, "slow"))
-    assert after.spec.taints == found.spec.taints[:3]
+    assert after.spec.taints == cluster.spec.taints[:3]
 
 
 @pytest.mark.usefixtures("running")

@@ -16,15 +16,17 @@ from fairway.api.cluster import (
     TAINT_UNREACHABLE,
     WEBHOOK_SETS_TIME_ADDED,
 )
-from fairway.api.lease import format_micro_time
-from fairway.api.meta import find_condition
+from fairway.api.resources import MANAGED_CLUSTERS
 from fairway.controllers.availability import AvailabilityController
+from fairway.controllers.availability.clock_sync import CLOCK_SYNCED
 from fairway.controllers.availability.controller import STOPPED, STOPPED_MESSAGE
-from fairway.controllers.leadership import ALONE
-from fairway.hub.patches import mergepatch
-from fairway.kube import MANAGED_CLUSTERS, BadRequest
-from fairway.kube.lease import LEASES
+from fairway.controllers.runtime.leadership import ALONE
 from fairway.observe.meters import Meters
+from kubehub.patches import mergepatch
+from kubewire.api.lease import format_micro_time
+from kubewire.api.meta import find_condition
+from kubewire.client import BadRequest
+from kubewire.client.lease import LEASES
 from rigs.fake_hub import FakeHub, reported_condition
 
 pytestmark = pytest.mark.looptime
@@ -46,7 +48,7 @@ class ClusterHub(FakeHub):
             name,
             status={
                 "conditions": [
-                    *(each for each in old if each["type"] != type_),
+                    *(condition for condition in old if condition["type"] != type_),
                     reported_condition(type_, status),
                 ]
             },
@@ -74,12 +76,12 @@ async def watching(
 
 def available(hub: ClusterHub, name: str = "c") -> tuple[str, str]:
     cluster = hub.of(MANAGED_CLUSTERS).get(name)
-    found = find_condition(cluster.status.conditions or (), CONDITION_AVAILABLE)
-    return ("", "") if found is None else (found.status, found.reason)
+    condition = find_condition(cluster.status.conditions or (), CONDITION_AVAILABLE)
+    return ("", "") if condition is None else (condition.status, condition.reason)
 
 
 def keys(hub: ClusterHub, name: str = "c") -> list[str]:
-    return [each.key for each in hub.of(MANAGED_CLUSTERS).get(name).spec.taints]
+    return [taint.key for taint in hub.of(MANAGED_CLUSTERS).get(name).spec.taints]
 
 
 def now() -> float:
@@ -100,6 +102,7 @@ def joined(**spec: Any) -> ClusterHub:
     hub.cluster(**spec)
     hub.say(CONDITION_ACCEPTED, "True")
     hub.say(CONDITION_AVAILABLE, "True")
+    hub.say(CLOCK_SYNCED, "True")
     return hub
 
 
@@ -360,6 +363,7 @@ async def test_one_silent_cluster_causes_no_reconcile_of_others() -> None:
         hub.cluster(name)
         hub.say(CONDITION_ACCEPTED, "True", name=name)
         hub.say(CONDITION_AVAILABLE, "True", name=name)
+        hub.say(CLOCK_SYNCED, "True", name=name)
         hub.renew(START, name=name)
     async with watching(hub) as controller:
         await asyncio.sleep(150)
@@ -436,7 +440,7 @@ async def test_taints_are_written_without_time_beside_ocms_webhook() -> None:
         await asyncio.sleep(10)
         assert keys(hub) == ["mine", TAINT_UNREACHABLE]
     taints = hub.of(MANAGED_CLUSTERS).get("c").spec.taints
-    assert [each.timeAdded for each in taints] == [None, None]
+    assert [taint.timeAdded for taint in taints] == [None, None]
 
 
 async def test_rejected_taint_write_is_retried() -> None:

@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairway.api import Condition, Taint
+from fairway.api import Taint
 from fairway.api.cluster import CONDITION_AVAILABLE, EFFECTS, TAINT_UNAVAILABLE, TAINT_UNREACHABLE
-from fairway.api.lease import parse_micro_time
 from fairway.controllers.availability.taints import changes, wanted
-from fairway.hub.patches import jsonpatch, mergepatch
+from kubehub.patches import jsonpatch, mergepatch
+from kubewire.api.lease import parse_micro_time
+from kubewire.api.meta import Condition
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 STAMP = "2026-03-01T12:00:00Z"
@@ -41,8 +42,8 @@ def patched(
     if not made:
         return taints
     apply = mergepatch.apply if isinstance(made, dict) else jsonpatch.apply
-    found: list[dict[str, Any]] = apply(document, made)["spec"]["taints"]
-    return found
+    patched_taints: list[dict[str, Any]] = apply(document, made)["spec"]["taints"]
+    return patched_taints
 
 
 def is_ours(taint: dict[str, Any]) -> bool:
@@ -59,11 +60,11 @@ def test_foreign_taints_stay_unchanged_except_for_a_missing_time(
 ) -> None:
     after = patched(taints, available)
     theirs = [
-        each if each.get("timeAdded") else {**each, "timeAdded": STAMP}
-        for each in taints
-        if not is_ours(each)
+        taint if taint.get("timeAdded") else {**taint, "timeAdded": STAMP}
+        for taint in taints
+        if not is_ours(taint)
     ]
-    assert [each for each in after if not is_ours(each)] == theirs
+    assert [taint for taint in after if not is_ours(taint)] == theirs
 
 
 @given(taints=st.lists(TAINTS, max_size=5), available=CONDITIONS)
@@ -71,10 +72,10 @@ def test_own_taint_matches_the_condition_and_keeps_its_time(
     taints: list[dict[str, Any]], available: Condition | None
 ) -> None:
     key = wanted(available)
-    ours = [each for each in patched(taints, available) if is_ours(each)]
-    assert {each["key"] for each in ours} == ({key} if key else set())
-    before = [each.get("timeAdded") or STAMP for each in taints if is_ours(each) and each["key"] == key]
-    assert [each["timeAdded"] for each in ours] == (before or [STAMP] if key else [])
+    ours = [taint for taint in patched(taints, available) if is_ours(taint)]
+    assert {taint["key"] for taint in ours} == ({key} if key else set())
+    before = [taint.get("timeAdded") or STAMP for taint in taints if is_ours(taint) and taint["key"] == key]
+    assert [taint["timeAdded"] for taint in ours] == (before or [STAMP] if key else [])
 
 
 @given(taints=st.lists(TAINTS, max_size=5), available=CONDITIONS, stamped=st.booleans())

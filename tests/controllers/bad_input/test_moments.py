@@ -4,8 +4,8 @@ import pytest
 
 from controllers.hub_fleet import HubFleet
 from fairway.api.placement import PlacementSpec, Toleration
+from fairway.api.resources import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS
 from fairway.controllers.manager import Manager
-from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS
 from fairway.testing import builders
 
 pytestmark = [pytest.mark.usefixtures("bystander"), pytest.mark.embedded]

@@ -5,16 +5,16 @@ import pytest
 from controllers.bad_input.conftest import Bystander
 from controllers.hub_fleet import HubFleet
 from fairway.api.placement import PlacementSpec
-from fairway.api.selector import LabelSelector, LabelSelectorRequirement
-from fairway.controllers.manager import Manager
-from fairway.kube import (
+from fairway.api.resources import (
     ADD_ON_PLACEMENT_SCORES,
     MANAGED_CLUSTER_SETS,
     MANAGED_CLUSTERS,
     PLACEMENT_DECISIONS,
-    Invalid,
 )
+from fairway.controllers.manager import Manager
 from fairway.testing import builders
+from kubewire.api.selector import LabelSelector, LabelSelectorRequirement
+from kubewire.client import Invalid
 
 pytestmark = pytest.mark.embedded
 

@@ -7,12 +7,13 @@ import pytest
 from controllers.bad_input.conftest import Bystander
 from controllers.hub_fleet import HubFleet
 from fairway.api.placement import PlacementSpec
-from fairway.api.selector import LabelSelector, LabelSelectorRequirement
+from fairway.api.resources import PLACEMENTS
 from fairway.controllers.manager import Manager
-from fairway.kube import PLACEMENTS, Invalid
-from fairway.plugins.prioritizer_policy import MOST_PRIORITIZERS
-from fairway.plugins.work_budget import EXPRESSION_WORK, FLEET_WORK, shortened
 from fairway.testing import builders
+from fairway.workloads.placement.plugins.prioritizer_policy import MOST_PRIORITIZERS
+from fairway.workloads.placement.plugins.work_budget import EXPRESSION_WORK, FLEET_WORK, shortened
+from kubewire.api.selector import LabelSelector, LabelSelectorRequirement
+from kubewire.client import Invalid
 
 pytestmark = [pytest.mark.usefixtures("bystander"), pytest.mark.embedded]
 
@@ -163,7 +164,10 @@ def prioritizers(count: int) -> dict[str, Any]:
         {"type": "AddOn", "addOn": {"resourceName": "default", "scoreName": f"score-{number}"}}
         for number in range(count)
     )
-    return {"mode": "Exact", "configurations": [{"scoreCoordinate": each} for each in coordinates]}
+    return {
+        "mode": "Exact",
+        "configurations": [{"scoreCoordinate": coordinate} for coordinate in coordinates],
+    }
 
 
 @pytest.mark.both_hubs
@@ -180,7 +184,7 @@ async def test_placement_with_too_many_prioritizers_is_misconfigured(fleet: HubF
 async def test_placement_with_as_many_prioritizers_as_allowed_is_decided(fleet: HubFleet) -> None:
     await asks(fleet, "many", prioritizerPolicy=prioritizers(MOST_PRIORITIZERS))
     await fleet.chooses("many", "a", "b")
-    assert max(len(each.reason) for each in fleet.decisions("many")[0].status.decisions) < 1200
+    assert max(len(decision.reason) for decision in fleet.decisions("many")[0].status.decisions) < 1200
 
 
 def named(number: int) -> str:

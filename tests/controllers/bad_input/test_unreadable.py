@@ -6,12 +6,13 @@ import pytest
 
 from controllers.conftest import Start
 from controllers.hub_fleet import HubFleet
-from fairway.api.meta import TRUE
 from fairway.api.placement import PlacementSpec
+from fairway.api.resources import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS, PLACEMENTS
 from fairway.controllers.manager import Manager
-from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS, PLACEMENTS, Invalid
-from fairway.observe.meters import values
 from fairway.testing import builders
+from kubewire.api.meta import TRUE
+from kubewire.client import Invalid
+from metric_values import values
 
 pytestmark = [pytest.mark.usefixtures("bystander"), pytest.mark.embedded]
 

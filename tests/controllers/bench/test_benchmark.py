@@ -16,7 +16,7 @@ SMALL = (
 
 
 def measure(folder: Path, part: str) -> Any:
-    out = folder / "figures.json"
+    out = folder / "result.json"
     command = (sys.executable, "-m", "benchmarks.controllers", *SMALL, "--only", part, "--json", str(out))
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
@@ -25,9 +25,9 @@ def measure(folder: Path, part: str) -> Any:
 
 @pytest.mark.soak  # four processes; placement/test_decisions.py counts the writes of a placement, too
 def test_benchmark_counts_three_writes_for_each_placement(tmp_path: Path) -> None:
-    for _, _, found in measure(tmp_path, "a"):
-        assert found["failed"] == 0
-        assert {name: count for name, count in found["requests"].items() if "placement" in name} == {
+    for _, _, result in measure(tmp_path, "a"):
+        assert result["failed"] == 0
+        assert {name: count for name, count in result["requests"].items() if "placement" in name} == {
             "create placementdecisions": 3,
             "patch placementdecisions/status": 3,
             "patch placements/status": 3,
@@ -35,13 +35,13 @@ def test_benchmark_counts_three_writes_for_each_placement(tmp_path: Path) -> Non
 
 
 def test_benchmark_measures_the_reaction_to_changed_scores(tmp_path: Path) -> None:
-    ((_, found),) = measure(tmp_path, "b")
+    ((_, result),) = measure(tmp_path, "b")
     # A choice that was reverted before the generator saw it is no sample.
-    assert 0 < found["samples"] <= found["changes"]
-    assert found["unexpected"] == 0
+    assert 0 < result["samples"] <= result["changes"]
+    assert result["unexpected"] == 0
 
 
 def test_benchmark_measures_a_cold_start(tmp_path: Path) -> None:
-    ((_, found),) = measure(tmp_path, "c")
-    assert 0 < found["synced"] <= found["first"]
-    assert found["resident"] <= found["most"]
+    ((_, result),) = measure(tmp_path, "c")
+    assert 0 < result["synced"] <= result["first"]
+    assert result["resident"] <= result["most"]

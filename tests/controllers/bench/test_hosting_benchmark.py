@@ -9,7 +9,7 @@ from benchmarks.hosting import Burst, prepare, replay, run_burst, shown
 from controllers.hubs import hub_of
 from fairway.controllers.manager import running
 from fairway.controllers.settings import HOSTING, Settings
-from fairway.kube import Client
+from kubewire.client import Client
 from rigs.kubernetes import Tools
 
 pytestmark = pytest.mark.usefixtures("no_error_logs")
@@ -29,16 +29,16 @@ async def test_hosting_benchmark_reaches_the_optimum_and_plain_placements_exceed
             await prepare(client, BURST)
             async with running(hub.administrator, ALONE) as manager:
                 await manager.synced()
-                found = await run_burst(client, BURST, name="embedded hub")
+                result = await run_burst(client, BURST, name="embedded hub")
     assert BURST.optimum() == (0 + 1 + 2 + 12) // 3
-    assert (found.placed, found.highest, found.overcommitted) == (12, BURST.optimum(), 0)
-    assert found.p50 is not None
-    assert found.p99 is not None
-    assert found.bound is not None
-    assert 0 < found.p50 <= found.p99 <= found.bound
+    assert (result.placed, result.highest, result.overcommitted) == (12, BURST.optimum(), 0)
+    assert result.p50 is not None
+    assert result.p99 is not None
+    assert result.bound is not None
+    assert 0 < result.p50 <= result.p99 <= result.bound
     plain = replay(BURST)
     assert (plain.placed, plain.highest, plain.overcommitted) == (12, 12, 1)
-    assert [line.split()[-4:] for line in shown(BURST, [found, plain]).splitlines()[1:]] == [
+    assert [line.split()[-4:] for line in shown(BURST, [result, plain]).splitlines()[1:]] == [
         ["5", "5", "0%", "0"],
         ["12", "5", "140%", "1"],
     ]

@@ -15,7 +15,7 @@ from benchmarks.machines.engine import SCENARIOS
 from controllers.hubs import hub_of
 from fairway.controllers.manager import running
 from fairway.controllers.settings import MACHINES, Settings
-from fairway.kube import Client
+from kubewire.client import Client
 from rigs.kubernetes import Tools
 
 pytestmark = pytest.mark.usefixtures("no_error_logs")
@@ -48,9 +48,9 @@ async def test_machines_benchmark_binds_one_pod_to_each_node(
                 async with running(hub.administrator, ALONE):
                     yield ThisProcess()
 
-            found = await run(client, start, kubeconfig=tmp_path, folder=tmp_path, pods=4)
-    assert (found.pods, found.most) == (4, 1)
-    assert found.rate > 0
+            result = await run(client, start, kubeconfig=tmp_path, folder=tmp_path, pods=4)
+    assert (result.pods, result.most) == (4, 1)
+    assert result.rate > 0
 
 
 def test_machines_benchmark_shows_ratios_to_kube_scheduler() -> None:

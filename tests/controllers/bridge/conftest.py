@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTER_SCORES, Client, Resource
+from fairway.api.resources import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTER_SCORES
+from kubewire.client import Client, Resource
 
 _KINDS: tuple[Resource[Any], ...] = (ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTER_SCORES)
 
@@ -12,5 +13,5 @@ _KINDS: tuple[Resource[Any], ...] = (ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTER_SC
 @pytest.fixture
 async def empty(client: Client) -> None:
     for resource in _KINDS:
-        for each in (await client.list(resource)).items:
-            await client.delete(resource, each.metadata.name, namespace=each.metadata.namespace)
+        for obj in (await client.list(resource)).items:
+            await client.delete(resource, obj.metadata.name, namespace=obj.metadata.namespace)

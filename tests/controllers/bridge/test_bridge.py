@@ -11,7 +11,6 @@ from clocks import ManualClock
 from controllers.hub_fleet import HubFleet
 from controllers.hubs import HubUnderTest
 from controllers.running import RunningController, at_work
-from fairway.api.meta import format_time
 from fairway.api.placement import (
     AddOnScore,
     PlacementSpec,
@@ -19,15 +18,19 @@ from fairway.api.placement import (
     PrioritizerPolicy,
     ScoreCoordinate,
 )
+from fairway.api.resources import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTER_SCORES
 from fairway.api.score import AddOnPlacementScore, ManagedClusterScore, managed_cluster_score_name
-from fairway.clusters.scores import SILENT
 from fairway.controllers.bridge import RULES, BridgeController, BridgeOptions, Range
-from fairway.controllers.leadership import ALONE
+from fairway.controllers.bridge.keys import AddOnCopyKey, ManagedCopiesKey
 from fairway.controllers.manager import Manager
-from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTER_SCORES, SYSTEM_CLOCK, AlreadyExists, Client
-from fairway.kube.fence import Lost
-from fairway.observe.meters import Meters, values
-from rigs.waiting import gone, until
+from fairway.controllers.runtime.leadership import ALONE, leading
+from fairway.hosts.clusters.scores import SILENT
+from fairway.observe.meters import Meters
+from kubewire.api.meta import format_time
+from kubewire.client import SYSTEM_CLOCK, AlreadyExists, Client
+from kubewire.client.fence import Lost
+from metric_values import values
+from rigs.waiting import until, until_deleted
 
 pytestmark = [pytest.mark.usefixtures("empty"), pytest.mark.embedded]
 
@@ -82,11 +85,11 @@ async def calculate(
 
 
 def having(**wanted: int) -> Callable[[AddOnPlacementScore], bool]:
-    return lambda found: {each.name: each.value for each in found.status.scores} == wanted
+    return lambda score: {item.name: item.value for item in score.status.scores} == wanted
 
 
 def worth(score: int) -> Callable[[ManagedClusterScore], bool]:
-    return lambda found: bool(found.status.conditions) and found.status.score == score
+    return lambda copy: bool(copy.status.conditions) and copy.status.score == score
 
 
 async def bridged(
@@ -102,13 +105,13 @@ async def mirrored(fleet: HubFleet, word: str, calculator: str, score: int) -> M
 
 
 async def versions(fleet: HubFleet) -> list[tuple[str, str, str]]:
-    found = [_version(each) for each in (await fleet.client.list(ADD_ON_PLACEMENT_SCORES)).items]
-    found += [_version(each) for each in (await fleet.client.list(MANAGED_CLUSTER_SCORES)).items]
-    return sorted(found)
+    versions = [_version(score) for score in (await fleet.client.list(ADD_ON_PLACEMENT_SCORES)).items]
+    versions += [_version(score) for score in (await fleet.client.list(MANAGED_CLUSTER_SCORES)).items]
+    return sorted(versions)
 
 
-def _version(each: AddOnPlacementScore | ManagedClusterScore) -> tuple[str, str, str]:
-    return each.kind, each.metadata.name, each.metadata.resourceVersion
+def _version(score: AddOnPlacementScore | ManagedClusterScore) -> tuple[str, str, str]:
+    return score.kind, score.metadata.name, score.metadata.resourceVersion
 
 
 @pytest.mark.both_hubs
@@ -120,9 +123,9 @@ async def test_calculator_amounts_are_copied_as_scores_with_validity(
     async with bridging(hub, options, clock=clock):
         await calculate(fleet, "a", "CPU", 60_000, clock=clock)
         await calculate(fleet, "b", "CPU", 8_000, clock=clock)
-        found = await bridged(fleet, "a", having(cpu=93))
-        assert found.status.validUntil == clock.wall() + timedelta(seconds=300)
-        assert found.metadata.labels == {
+        score = await bridged(fleet, "a", having(cpu=93))
+        assert score.status.validUntil == clock.wall() + timedelta(seconds=300)
+        assert score.metadata.labels == {
             "app.kubernetes.io/managed-by": "fairway",
             "fairway.dev/source": "managedclusterscore",
         }
@@ -159,22 +162,22 @@ async def test_scores_are_copied_to_objects_and_deleted_with_their_source(
     async with bridging(hub, clock=clock) as running:
         end = clock.wall() + timedelta(seconds=180)
         await fleet.score("a", {"health": 40, "healthNodes": 90}, resource="health-score", valid_until=end)
-        found = await mirrored(fleet, "a", "health", 40)
-        assert found.metadata.labels["fairway.dev/source"] == "addonplacementscore"
-        assert found.metadata.annotations == {"fairway.dev/source-score": "health-score/health"}
-        assert found.status.conditions[0].lastUpdateTime == clock.wall()
+        score = await mirrored(fleet, "a", "health", 40)
+        assert score.metadata.labels["fairway.dev/source"] == "addonplacementscore"
+        assert score.metadata.annotations == {"fairway.dev/source-score": "health-score/health"}
+        assert score.status.conditions[0].lastUpdateTime == clock.wall()
         await mirrored(fleet, "a", "healthnodes", 90)
         clock.advance(10)
         await fleet.score("a", {"health": -40}, resource="health-score", valid_until=end)
-        found = await mirrored(fleet, "a", "health", -40)
-        assert found.status.conditions[0].lastUpdateTime == clock.wall()
+        score = await mirrored(fleet, "a", "health", -40)
+        assert score.status.conditions[0].lastUpdateTime == clock.wall()
         cluster = fleet.name("a")
-        await gone(fleet.client, MANAGED_CLUSTER_SCORES, f"{cluster}-healthnodes", namespace=cluster)
-        clock.advance(600)  # it has run out
+        await until_deleted(fleet.client, MANAGED_CLUSTER_SCORES, f"{cluster}-healthnodes", namespace=cluster)
+        clock.advance(600)  # it has expired
         written = await calculate(fleet, "b", "other", 1, clock=clock)
         await running.caught_up(MANAGED_CLUSTER_SCORES, written)
-        running.controller.queue.add((cluster, "managedclusterscores"))
-        await gone(fleet.client, MANAGED_CLUSTER_SCORES, f"{cluster}-health", namespace=cluster)
+        running.controller.queue.add(ManagedCopiesKey(cluster))
+        await until_deleted(fleet.client, MANAGED_CLUSTER_SCORES, f"{cluster}-health", namespace=cluster)
 
 
 async def test_failed_or_silent_calculator_is_not_copied_as_valid(hub: HubUnderTest, fleet: HubFleet) -> None:
@@ -186,8 +189,8 @@ async def test_failed_or_silent_calculator_is_not_copied_as_valid(hub: HubUnderT
         cluster = fleet.name("a")
 
         async def say(condition: dict[str, str], *, until: datetime | None) -> None:
-            said = {**condition, "lastTransitionTime": format_time(began)}
-            status = {"conditions": [said], "validUntil": None if until is None else format_time(until)}
+            entry = {**condition, "lastTransitionTime": format_time(began)}
+            status = {"conditions": [entry], "validUntil": None if until is None else format_time(until)}
             written = await fleet.edit(
                 ADD_ON_PLACEMENT_SCORES, "health-score", {"status": status}, namespace=cluster, status=True
             )
@@ -198,18 +201,18 @@ async def test_failed_or_silent_calculator_is_not_copied_as_valid(hub: HubUnderT
             {"type": "AddOnPlacementScoreUpdated", "status": "False", "reason": "NotListed", "message": "no"},
             until=end,
         )
-        found = await until(
+        score = await until(
             fleet.client,
             MANAGED_CLUSTER_SCORES,
             f"{cluster}-health",
-            lambda each: each.status.conditions[0].status == "False",
+            lambda score: score.status.conditions[0].status == "False",
             namespace=cluster,
         )
-        (told,) = found.status.conditions
-        assert (told.reason, told.message, told.lastUpdateTime) == ("NotListed", "no", began)
+        (condition,) = score.status.conditions
+        assert (condition.reason, condition.message, condition.lastUpdateTime) == ("NotListed", "no", began)
         mark = {"type": SILENT, "status": "True", "reason": "ScoreExpired", "message": "ran out"}
         await say(mark, until=None)
-        await gone(fleet.client, MANAGED_CLUSTER_SCORES, f"{cluster}-health", namespace=cluster)
+        await until_deleted(fleet.client, MANAGED_CLUSTER_SCORES, f"{cluster}-health", namespace=cluster)
 
 
 async def test_future_update_time_does_not_extend_validity(hub: HubUnderTest, fleet: HubFleet) -> None:
@@ -217,16 +220,16 @@ async def test_future_update_time_does_not_extend_validity(hub: HubUnderTest, fl
     ahead.advance(86_400)
     async with bridging(hub, clock=clock) as running:
         await calculate(fleet, "a", "cpu", 50, clock=ahead)
-        found = await bridged(fleet, "a", having(cpu=50))
-        assert found.status.validUntil == clock.wall() + timedelta(seconds=300)
+        score = await bridged(fleet, "a", having(cpu=50))
+        assert score.status.validUntil == clock.wall() + timedelta(seconds=300)
         clock.advance(300)
         cluster = fleet.name("a")
-        running.controller.queue.add((cluster, "addonplacementscores"))
-        await gone(fleet.client, ADD_ON_PLACEMENT_SCORES, RESOURCE, namespace=cluster)
+        running.controller.queue.add(AddOnCopyKey(cluster))
+        await until_deleted(fleet.client, ADD_ON_PLACEMENT_SCORES, RESOURCE, namespace=cluster)
         ahead.advance(1)
         await calculate(fleet, "a", "cpu", 50, clock=ahead)
-        found = await bridged(fleet, "a", having(cpu=50))
-        assert found.status.validUntil == clock.wall() + timedelta(seconds=300)
+        score = await bridged(fleet, "a", having(cpu=50))
+        assert score.status.validUntil == clock.wall() + timedelta(seconds=300)
 
 
 @pytest.mark.both_hubs
@@ -274,7 +277,7 @@ async def test_copies_of_a_disabled_direction_are_deleted(hub: HubUnderTest, fle
         await mirrored(fleet, "a", "disk", 2)
     async with bridging(hub, BridgeOptions(), clock=clock):
         cluster = fleet.name("a")
-        await gone(fleet.client, MANAGED_CLUSTER_SCORES, f"{cluster}-disk", namespace=cluster)
+        await until_deleted(fleet.client, MANAGED_CLUSTER_SCORES, f"{cluster}-disk", namespace=cluster)
 
 
 async def test_unchanged_renewals_are_copied_at_half_validity(hub: HubUnderTest, fleet: HubFleet) -> None:
@@ -291,9 +294,9 @@ async def test_unchanged_renewals_are_copied_at_half_validity(hub: HubUnderTest,
             )
         await _rest(fleet, running)
         assert _writes(running) - before == 20 * 30 / 150
-        found = await bridged(fleet, "a", having(cpu=50))
-        assert found.status.validUntil is not None
-        assert found.status.validUntil > clock.wall()
+        score = await bridged(fleet, "a", having(cpu=50))
+        assert score.status.validUntil is not None
+        assert score.status.validUntil > clock.wall()
 
 
 def _writes(running: RunningController) -> float:
@@ -317,6 +320,6 @@ async def test_bridge_writes_nothing_after_the_term(
         await running.caught_up(MANAGED_CLUSTER_SCORES, written)
         bridge = BridgeController(client, meters=Meters(), clock=clock)
         bridge.watch(running.informers)
-        with pytest.raises(Lost):
-            await bridge.reconcile((fleet.name("a"), "addonplacementscores"), EndedTerm())
-    assert [each.metadata.name for each in (await client.list(ADD_ON_PLACEMENT_SCORES)).items] == []
+        with leading(EndedTerm()), pytest.raises(Lost):
+            await bridge.reconcile(AddOnCopyKey(fleet.name("a")))
+    assert [score.metadata.name for score in (await client.list(ADD_ON_PLACEMENT_SCORES)).items] == []

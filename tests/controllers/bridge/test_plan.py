@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from msgspec import structs
 
-from fairway.api.meta import Condition, ObjectMeta, UnreadableField
 from fairway.api.score import (
     AddOnPlacementScore,
     AddOnPlacementScoreItem,
@@ -22,7 +21,6 @@ from fairway.api.score import (
     ManagedClusterScoreCondition,
     ManagedClusterScoreStatus,
 )
-from fairway.clusters.scores import SILENT, calculator_of, is_stand_in
 from fairway.controllers.bridge import BridgeOptions, BridgeOptionsError, Range
 from fairway.controllers.bridge.origin import (
     FROM_ADD_ON,
@@ -43,6 +41,8 @@ from fairway.controllers.bridge.plan import (
     updated,
 )
 from fairway.controllers.bridge.value_ranges import ValueRanges
+from fairway.hosts.clusters.scores import SILENT, calculator_of, is_stand_in
+from kubewire.api.meta import Condition, ObjectMeta, UnreadableField
 
 NOON = datetime(2031, 5, 5, 12, tzinfo=UTC)
 BOTH = BridgeOptions(to_managed=True)
@@ -85,28 +85,28 @@ def published(
     *,
     until: datetime | None = None,
     cluster: str = "c1",
-    said: Condition | None = None,
+    condition: Condition | None = None,
 ) -> AddOnPlacementScore:
     items = tuple(AddOnPlacementScoreItem(name=key, value=value) for key, value in scores.items())
     return AddOnPlacementScore(
         metadata=ObjectMeta(name=name, namespace=cluster),
         status=AddOnPlacementScoreStatus(
-            scores=items, validUntil=until, conditions=() if said is None else (said,)
+            scores=items, validUntil=until, conditions=() if condition is None else (condition,)
         ),
     )
 
 
 def to_add_on(*managed: ManagedClusterScore, now: datetime = NOON, **options: Any) -> dict[str, Any] | None:
     extents = ValueRanges()
-    for each in managed:
-        extents.put(calculator_of(each) or "", each.metadata.namespace, each.status.score)
-    mine = [each for each in managed if each.metadata.namespace == "c1"]
+    for score in managed:
+        extents.put(calculator_of(score) or "", score.metadata.namespace, score.status.score)
+    mine = [score for score in managed if score.metadata.namespace == "c1"]
     plan = plan_add_on(mine, None, observed_at={}, options=BridgeOptions(**options), extents=extents, now=now)
     return dict(plan.put[0].status) if plan.put else None
 
 
 def values(status: Mapping[str, Any] | None) -> dict[str, int]:
-    return {} if status is None else {each["name"]: each["value"] for each in status["scores"]}
+    return {} if status is None else {item["name"]: item["value"] for item in status["scores"]}
 
 
 def test_calculators_become_scores_while_fresh() -> None:
@@ -152,12 +152,12 @@ def test_bridged_score_whose_end_was_moved_into_the_past_is_written_again(until:
     source = calculated("health", 10)
     (draft,) = plan_add_on([source], None, observed_at={}, options=BridgeOptions(), extents={}, now=NOON).put
     written = msgspec.convert(draft.status, AddOnPlacementScoreStatus)
-    there = AddOnPlacementScore(
+    existing = AddOnPlacementScore(
         metadata=ObjectMeta(name=draft.name, namespace="c1", labels=dict(draft.labels)),
         status=structs.replace(written, validUntil=until),
     )
-    plan = plan_add_on([source], there, observed_at={}, options=BridgeOptions(), extents={}, now=NOON)
-    assert [each.status["validUntil"] for each in plan.put] == [draft.status["validUntil"]]
+    plan = plan_add_on([source], existing, observed_at={}, options=BridgeOptions(), extents={}, now=NOON)
+    assert [draft.status["validUntil"] for draft in plan.put] == [draft.status["validUntil"]]
 
 
 def test_failing_calculator_is_reported_until_its_value_is_too_old() -> None:
@@ -182,8 +182,8 @@ def test_future_update_time_counts_as_now() -> None:
 
 
 def test_only_selected_calculators_are_bridged() -> None:
-    found = to_add_on(calculated("a", 1), calculated("b", 2), calculators=frozenset({"b"}))
-    assert values(found) == {"b": 2}
+    bridged = to_add_on(calculated("a", 1), calculated("b", 2), calculators=frozenset({"b"}))
+    assert values(bridged) == {"b": 2}
 
 
 @pytest.mark.parametrize(
@@ -191,8 +191,8 @@ def test_only_selected_calculators_are_bridged() -> None:
 )
 def test_calculator_range_uses_the_scale_of_providers(value: int, symmetric: int) -> None:
     ranges = {"a": Range(low=0, high=100), "b": Range(low=0, high=100, floor=-100)}
-    found = values(to_add_on(calculated("a", value), calculated("b", value), ranges=ranges))
-    assert found == {"a": min(value, 100), "b": symmetric}
+    bridged = values(to_add_on(calculated("a", value), calculated("b", value), ranges=ranges))
+    assert bridged == {"a": min(value, 100), "b": symmetric}
 
 
 def test_just_created_score_is_not_reported_missing() -> None:
@@ -203,7 +203,7 @@ def test_just_created_score_is_not_reported_missing() -> None:
 
 def test_calculator_range_is_exact_for_all_integers() -> None:
     wide = Range(low=-(2**63), high=2**63 - 1)
-    assert [wide.score(each) for each in (-(2**63), 0, 2**63 - 1)] == [0, 50, 100]
+    assert [wide.score(value) for value in (-(2**63), 0, 2**63 - 1)] == [0, 50, 100]
     assert Range(low=0, high=3, floor=-100).score(1) == -33  # toward zero
 
 
@@ -220,7 +220,7 @@ def test_calculator_range_is_exact_for_all_integers() -> None:
 def test_calculator_without_range_is_scaled_as_by_placements(
     mine: int, others: Iterable[int], score: int
 ) -> None:
-    rest = [calculated("a", each, cluster=f"o{number}") for number, each in enumerate(others)]
+    rest = [calculated("a", other, cluster=f"o{number}") for number, other in enumerate(others)]
     assert values(to_add_on(calculated("a", mine), *rest)) == {"a": score}
 
 
@@ -232,7 +232,7 @@ def to_managed(*add_ons: AddOnPlacementScore, now: datetime = NOON, **options: A
 
 def test_each_score_becomes_a_managed_cluster_score() -> None:
     plan = to_managed(published("health-score", {"health": -5, "healthNodes": 100}))
-    assert [(each.name, each.status["score"], dict(each.annotations)) for each in plan.put] == [
+    assert [(draft.name, draft.status["score"], dict(draft.annotations)) for draft in plan.put] == [
         ("c1-health", -5, {"fairway.dev/source-score": "health-score/health"}),
         ("c1-healthnodes", 100, {"fairway.dev/source-score": "health-score/healthNodes"}),
     ]
@@ -263,7 +263,7 @@ def test_copy_of_an_expired_score_is_deleted() -> None:
 
 def test_silenced_score_is_not_bridged() -> None:
     made = calculated("health", 90, labelled=labels(FROM_ADD_ON))
-    silent = published("health-score", {"health": -100}, said=SILENCED)
+    silent = published("health-score", {"health": -100}, condition=SILENCED)
     plan = plan_managed([silent], {"c1-health": made}, cluster="c1", confirmed={}, options=BOTH, now=NOON)
     assert (plan.put, plan.drop) == ((), (made.metadata,))
 
@@ -279,7 +279,7 @@ def test_failed_score_is_copied_with_its_condition_and_age() -> None:
             annotations={"fairway.dev/source-score": "health-score/health"},
         ),
     )
-    failing = published("health-score", {"health": 90}, until=later, said=UNABLE)
+    failing = published("health-score", {"health": 90}, until=later, condition=UNABLE)
     plan = plan_managed([failing], {"c1-health": made}, cluster="c1", confirmed={}, options=BOTH, now=NOON)
     (draft,) = plan.put
     assert draft.status == {
@@ -300,13 +300,13 @@ def test_failed_score_is_copied_with_its_condition_and_age() -> None:
 @pytest.mark.parametrize("score", ["", "a b", "ä", "_x", "a..b", "a.-b", "x" * 251])
 def test_score_name_invalid_for_an_object_is_reported(score: str) -> None:
     plan = to_managed(published("r", {score: 1, "fine": 2}))
-    assert [each.name for each in plan.put] == ["c1-fine"]
+    assert [draft.name for draft in plan.put] == ["c1-fine"]
     assert len(plan.problems) == 1
 
 
 def test_name_conflict_of_two_scores_copies_one() -> None:
     plan = to_managed(published("b", {"cpu": 2}), published("a", {"CPU": 1}))
-    assert [(each.name, each.status["score"]) for each in plan.put] == [("c1-cpu", 1)]
+    assert [(draft.name, draft.status["score"]) for draft in plan.put] == [("c1-cpu", 1)]
     assert plan.problems == ("score cpu of b and of a would both be copied to c1-cpu; only a's is",)
 
 
@@ -336,7 +336,7 @@ def test_scaling_to_a_range_is_monotone(extent: tuple[int, int]) -> None:
     low, high = extent
     scores = [stretched(value, extent) for value in range(low, high + 1)]
     assert scores == sorted(scores)
-    assert all(-100 <= each <= 100 for each in scores)
+    assert all(-100 <= item <= 100 for item in scores)
 
 
 # People, clocks and the bridge
@@ -358,7 +358,7 @@ forged = st.sampled_from(
 
 
 troubles = st.sampled_from(["", "no disk"])
-words = st.sampled_from([None, SILENCED, UNABLE])
+reported = st.sampled_from([None, SILENCED, UNABLE])
 
 
 class BridgeSimulation(RuleBasedStateMachine):
@@ -391,7 +391,7 @@ class BridgeSimulation(RuleBasedStateMachine):
         self.managed[cluster, made.metadata.name] = made
         self.observed_at[cluster, made.metadata.name] = self.now
 
-    @rule(cluster=clusters, name=resources, given=scores, left=ages, labelled=forged, said=words)
+    @rule(cluster=clusters, name=resources, given=scores, left=ages, labelled=forged, condition=reported)
     def publish(
         self,
         cluster: str,
@@ -399,22 +399,22 @@ class BridgeSimulation(RuleBasedStateMachine):
         given: dict[str, int],
         left: int | None,
         labelled: dict[str, str],
-        said: Condition | None,
+        condition: Condition | None,
     ) -> None:
         until = None if left is None else self.now + timedelta(seconds=left)
-        made = published(name, given, until=until, cluster=cluster, said=said)
+        made = published(name, given, until=until, cluster=cluster, condition=condition)
         self.add_ons[cluster, name] = structs.replace(
             made, metadata=structs.replace(made.metadata, labels=labelled)
         )
         self.confirmed[cluster, name] = self.now
 
     @precondition(lambda self: self.add_ons)
-    @rule(data=st.data(), said=words)
-    def say(self, data: st.DataObject, said: Condition | None) -> None:
+    @rule(data=st.data(), condition=reported)
+    def say(self, data: st.DataObject, condition: Condition | None) -> None:
         """Set a failed or silent condition on current scores."""
         key = data.draw(st.sampled_from(sorted(self.add_ons)))
         old = self.add_ons[key]
-        conditions = () if said is None else (said,)
+        conditions = () if condition is None else (condition,)
         self.add_ons[key] = structs.replace(old, status=structs.replace(old.status, conditions=conditions))
 
     @rule(seconds=st.sampled_from([1, 149, 150, 301]))
@@ -441,9 +441,9 @@ class BridgeSimulation(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def delete(self, data: st.DataObject) -> None:
-        there = sorted({*self.managed, *self.add_ons})
-        if there:
-            key = data.draw(st.sampled_from(there))
+        existing = sorted({*self.managed, *self.add_ons})
+        if existing:
+            key = data.draw(st.sampled_from(existing))
             self.managed.pop(key, None)
             self.add_ons.pop(key, None)
             self.confirmed.pop(key, None)
@@ -471,8 +471,8 @@ class BridgeSimulation(RuleBasedStateMachine):
         source = self.add_ons[made.metadata.namespace, resource]
         assert not is_stand_in(source)
         assert source.status.validUntil is None or source.status.validUntil > self.now
-        assert made.status.score in [each.value for each in source.status.scores if each.name == score]
-        assert [each.status for each in made.status.conditions] == (
+        assert made.status.score in [item.value for item in source.status.scores if item.name == score]
+        assert [condition.status for condition in made.status.conditions] == (
             ["False"] if UNABLE in source.status.conditions else ["True"]
         )
 
@@ -481,34 +481,34 @@ class BridgeSimulation(RuleBasedStateMachine):
         assert made.status.validUntil > self.now
         newest = max(
             min(moment, self.observed_at[key])
-            for key, each in self.managed.items()
-            if each.metadata.namespace == made.metadata.namespace
-            and is_original(each.metadata)
-            and (moment := updated(each)) is not None
+            for key, score in self.managed.items()
+            if score.metadata.namespace == made.metadata.namespace
+            and is_original(score.metadata)
+            and (moment := updated(score)) is not None
         )
         assert made.status.validUntil <= min(newest, self.now) + timedelta(seconds=self.options.ttl)
-        assert all(-100 <= each.value <= 100 for each in made.status.scores)
+        assert all(-100 <= item.value <= 100 for item in made.status.scores)
 
     def _originals(self) -> tuple[Any, ...]:
         return tuple(
-            [(key, each) for key, each in there.items() if not self._is_ours(each)]
-            for there in (self.managed, self.add_ons)
+            [(key, score) for key, score in existing.items() if not self._is_ours(score)]
+            for existing in (self.managed, self.add_ons)
         )
 
     @staticmethod
-    def _is_ours(each: ManagedClusterScore | AddOnPlacementScore) -> bool:
-        source = FROM_ADD_ON if isinstance(each, ManagedClusterScore) else FROM_MANAGED
-        return is_made_from(source, each.metadata)
+    def _is_ours(score: ManagedClusterScore | AddOnPlacementScore) -> bool:
+        source = FROM_ADD_ON if isinstance(score, ManagedClusterScore) else FROM_MANAGED
+        return is_made_from(source, score.metadata)
 
     def _plan(self, cluster: str, kind: str) -> Plan:
-        managed = {name: each for (where, name), each in self.managed.items() if where == cluster}
-        add_ons = {name: each for (where, name), each in self.add_ons.items() if where == cluster}
+        managed = {name: score for (where, name), score in self.managed.items() if where == cluster}
+        add_ons = {name: add_on for (where, name), add_on in self.add_ons.items() if where == cluster}
         if kind == "add-on":
             extents = ValueRanges()
-            for (where, _), each in self.managed.items():
-                calculator = calculator_of(each)
-                if calculator and is_original(each.metadata) and updated(each) is not None:
-                    extents.put(calculator, where, each.status.score)
+            for (where, _), score in self.managed.items():
+                calculator = calculator_of(score)
+                if calculator and is_original(score.metadata) and updated(score) is not None:
+                    extents.put(calculator, where, score.status.score)
             current = add_ons.get(self.options.resource)
             observed_at = {
                 name: moment for (where, name), moment in self.observed_at.items() if where == cluster
@@ -533,11 +533,11 @@ class BridgeSimulation(RuleBasedStateMachine):
 
     def _round(self, cluster: str, kind: str) -> None:
         plan = self._plan(cluster, kind)
-        there: dict[Key, Any] = self.add_ons if kind == "add-on" else self.managed
+        existing: dict[Key, Any] = self.add_ons if kind == "add-on" else self.managed
         for meta in plan.drop:
-            del there[cluster, meta.name]
+            del existing[cluster, meta.name]
         for draft in plan.put:
-            there[cluster, draft.name] = self._made(cluster, draft, kind)
+            existing[cluster, draft.name] = self._made(cluster, draft, kind)
 
     @staticmethod
     def _made(cluster: str, draft: Draft, kind: str) -> Any:
@@ -558,8 +558,8 @@ class BridgeSimulation(RuleBasedStateMachine):
             return
         for cluster in CLUSTERS:
             for kind in ("add-on", "managed"):
-                look = self._plan(cluster, kind).look
-                assert look is None or look > self.now
+                recheck_at = self._plan(cluster, kind).recheck_at
+                assert recheck_at is None or recheck_at > self.now
 
 
 BridgeSimulation.TestCase.settings = settings(max_examples=35, stateful_step_count=30)

@@ -11,10 +11,11 @@ import pytest
 from chaos.conftest import chance, length
 from chaos.servers import RealServer, Server, embedded_server
 from fairway.api import crds
-from fairway.controllers import manager, reconciler
-from fairway.kube import Backoff, Client, Informer, KubeError
-from fairway.kube.transport import Retry
+from fairway.controllers import manager
+from fairway.controllers.runtime import reconciler
 from forked import POLL
+from kubewire.client import Backoff, Client, Informer, KubeError
+from kubewire.client.transport import Retry
 from rigs.kubernetes import CONTROLLERS, real_hub
 
 __all__ = ["chance", "length"]

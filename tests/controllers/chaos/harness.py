@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from chaos.servers import Server
-from controllers.chaos.people import RandomUsers
+from controllers.chaos.expected_decisions import first_lines, problems
 from controllers.chaos.proxy import WELL, Fate, ProxiedRequest, Proxy, proxied
-from controllers.chaos.truth import first_lines, problems
+from controllers.chaos.random_users import RandomUsers
+from fairway.api.resources import PLACEMENT_DECISIONS
 from fairway.controllers.manager import Manager, running
 from fairway.controllers.settings import PLACEMENT, Settings
-from fairway.kube import PLACEMENT_DECISIONS, Client, Connection
 from fairway.whatif.world import World
 from forked import POLL
+from kubewire.client import Client, Connection
 
 SETTINGS: Final = Settings(controllers=frozenset({PLACEMENT}), election=None, resync=0)
 """Disables periodic resyncs, which would hide faults."""
@@ -67,7 +68,7 @@ class ChaosHarness:
     server: Server
     client: Client
     """The administrator's client, not through the proxy."""
-    people: RandomUsers
+    users: RandomUsers
     proxy: Proxy
     manager: Manager
     chance: random.Random
@@ -84,14 +85,14 @@ class ChaosHarness:
 
     async def right(self) -> None:
         """Wait, without faults, until the decisions are correct and the controller is idle."""
-        found: list[str] = []
+        wrong: list[str] = []
         try:
             async with asyncio.timeout(PATIENCE):
-                while found := [*await problems(self.client), *await self._ignorance()]:
+                while wrong := [*await problems(self.client), *await self._ignorance()]:
                     await asyncio.sleep(POLL)
                     await self.manager.quiet()
         except TimeoutError:
-            raise AssertionError(first_lines(found)) from None
+            raise AssertionError(first_lines(wrong)) from None
 
     async def _ignorance(self) -> list[str]:
         """Return cached decisions of the controller that differ from the hub."""
@@ -100,7 +101,9 @@ class ChaosHarness:
         there = (await self.client.list(PLACEMENT_DECISIONS)).items
         known = controller.state.fleet.snapshot().decisions
         fresh = World(there).fleet.snapshot().decisions
-        names = {(each.metadata.namespace, each.metadata.name) for each in there} | known._holdings.keys()
+        names = {
+            (decision.metadata.namespace, decision.metadata.name) for decision in there
+        } | known._holdings.keys()
         return [
             f"{'/'.join(name)} is taken for {known.get(*name)}, is {fresh.get(*name)}"
             for name in sorted(names)
@@ -113,12 +116,12 @@ async def harness(
     server: Server, chance: random.Random, *, balance: bool = True
 ) -> AsyncIterator[ChaosHarness]:
     async with Client.from_kubeconfig(server.kubeconfig) as client, proxied(server.kubeconfig) as proxy:
-        people = RandomUsers(client, chance, balance=balance)
-        await people.create_fleet()
+        users = RandomUsers(client, chance, balance=balance)
+        await users.create_fleet()
         async with running(Connection(server=proxy.url), SETTINGS) as manager:
             await manager.synced()
             yield ChaosHarness(
-                server=server, client=client, people=people, proxy=proxy, manager=manager, chance=chance
+                server=server, client=client, users=users, proxy=proxy, manager=manager, chance=chance
             )
 
 

@@ -27,9 +27,9 @@ from fairway.api.placement import (
     Toleration,
 )
 from fairway.api.score import AddOnPlacementScore, ManagedClusterScore
-from fairway.api.selector import LabelSelector
-from fairway.placement.reconcile_plan import KEEP, ON_MISCONFIGURATION
 from fairway.testing import builders
+from fairway.workloads.placement.reconcile_plan import KEEP, ON_MISCONFIGURATION
+from kubewire.api.selector import LabelSelector
 
 T = TypeVar("T")
 
@@ -216,11 +216,11 @@ class Inventor:
         meta, named = old.metadata, list(old.status.decisions)
         match self.chance.randrange(5):
             case 0:
-                named = [ClusterDecision(clusterName=each) for each in self.some(CLUSTERS, most=3)]
+                named = [ClusterDecision(clusterName=cluster) for cluster in self.some(CLUSTERS, most=3)]
             case 1:
                 named.reverse()
             case 2:
-                named = [structs.replace(each, score=-77) for each in named]
+                named = [structs.replace(decision, score=-77) for decision in named]
             case 3:
                 labels = self.one(
                     ({}, {PLACEMENT_LABEL: self.one(PLACEMENTS)}, {**meta.labels, "more": "labels"})

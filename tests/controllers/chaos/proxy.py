@@ -16,9 +16,9 @@ from typing import Any, Final, Literal
 import aiohttp
 from aiohttp import web
 from aiohttp.client_proto import ResponseHandler
+from clients.talk import context
 from yarl import URL
 
-from clients.talk import context
 from rigs.fake_server import status
 
 Kind = Literal["watch", "read", "write", "other"]
@@ -105,8 +105,8 @@ class Proxy:
         self._watches: set[asyncio.Event] = set()
 
     def cut_watches(self) -> None:
-        for each in self._watches:
-            each.set()
+        for watch in self._watches:
+            watch.set()
         self.counted.add("watches cut")
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
@@ -200,13 +200,13 @@ class Proxy:
         )
 
     def _remember(self, asked: ProxiedRequest, code: int, body: bytes) -> None:
-        found = _OURS.search(asked.path)
-        if asked.kind == "write" and code < 300 and found is not None:
+        match = _OURS.search(asked.path)
+        if asked.kind == "write" and code < 300 and match is not None:
             self.writes.append(
                 Write(
                     method=asked.method,
-                    namespace=found["namespace"],
-                    plural=found["plural"],
+                    namespace=match["namespace"],
+                    plural=match["plural"],
                     document=json.loads(body),
                 )
             )

@@ -10,7 +10,7 @@ from typing import Final
 from chaos.servers import Server, embedded_server
 from controllers.chaos.conftest import define
 from controllers.chaos.harness import harness, until_over
-from fairway.hub.storage import archive
+from kubehub.storage import archive
 
 ROUNDS: Final = 3
 CHANGES: Final = 25
@@ -42,7 +42,7 @@ async def test_decisions_converge_whatever_happens_to_requests(
             if number >= ROUNDS * length and shown(seen, length):
                 break
             at.storm()
-            stirring = asyncio.create_task(at.people.stir(CHANGES))
+            stirring = asyncio.create_task(at.users.stir(CHANGES))
             await until_over(at, stirring)
             if number % 2:
                 await at.restart()
@@ -57,20 +57,20 @@ async def test_restored_hub_gets_decisions_for_its_current_objects(
         await define(server)
         async with harness(server, chance) as at:
             for number in range(2 * length):
-                await at.people.stir(CHANGES)
+                await at.users.stir(CHANGES)
                 backup = tmp_path / f"{number}.backup"
                 archive.backup(server.data, backup)
                 at.storm()
-                await at.people.stir(CHANGES)
+                await at.users.stir(CHANGES)
                 at.proxy.cut_watches()
                 # The last response may precede its watch event, and the restore undoes it.
-                await at.people.stir(chance.randrange(5))
+                await at.users.stir(chance.randrange(5))
                 await server.crash()
                 archive.restore(backup, server.data, force=True)
                 await server.start()
                 if number % 2:
-                    await at.people.stir(chance.randrange(10))
+                    await at.users.stir(chance.randrange(10))
                 at.calm()
                 await at.right()
-                await at.people.stir(CHANGES)
+                await at.users.stir(CHANGES)
                 await at.right()

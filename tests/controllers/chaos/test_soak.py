@@ -26,7 +26,7 @@ async def test_decisions_stay_correct_under_random_changes(
     rounds = (ON_A_REAL_HUB if isinstance(server, RealServer) else ROUNDS) * length
     async with harness(server, chance, balance=False) as at:
         for number in range(rounds):
-            await at.people.stir(chance.choice(SIZES))
+            await at.users.stir(chance.choice(SIZES))
             if number % RESTARTS == RESTARTS - 1:
                 await at.restart()
             await at.right()
@@ -39,5 +39,5 @@ async def test_decisions_stay_correct_when_placements_depend_on_each_other(
     rounds = (ON_A_REAL_HUB if isinstance(server, RealServer) else ROUNDS // 2) * length
     async with harness(server, chance, balance=True) as at:
         for _ in range(rounds):
-            await at.people.stir(chance.choice(SIZES))
+            await at.users.stir(chance.choice(SIZES))
             await at.right()

@@ -14,9 +14,10 @@ from controllers.chaos.harness import PATIENCE, ChaosHarness, harness, until_ove
 from controllers.chaos.inventor import CLUSTERS
 from fairway.api.cluster import ManagedCluster
 from fairway.api.placement import PlacementSpec
-from fairway.kube import MANAGED_CLUSTERS, PLACEMENTS, Client
+from fairway.api.resources import MANAGED_CLUSTERS, PLACEMENTS
 from fairway.testing import builders
 from forked import POLL
+from kubewire.client import Client
 
 ON: Final = "on"
 PLACED: Final = ("p0", "p1", "p2")
@@ -33,8 +34,8 @@ class CandidateHistory:
     async def following(self, client: Client) -> AsyncIterator[None]:
         """At the end of the block all changes in it are recorded."""
         listing = await client.list(MANAGED_CLUSTERS)
-        for each in listing.items:
-            self._see(each, gone=False)
+        for item in listing.items:
+            self._see(item, gone=False)
         task = asyncio.create_task(self._follow(client, listing.resource_version))
         try:
             yield
@@ -63,7 +64,7 @@ def stale(
     writes: Sequence[tuple[int, frozenset[str]]], truths: Sequence[tuple[int, frozenset[str]]]
 ) -> list[str]:
     """Return writes that match no moment since that of the previous write. Both are ordered by version."""
-    found: list[str] = []
+    unmatched: list[str] = []
     at = 0
     known: frozenset[str] | None = None
     for version, content in writes:
@@ -78,8 +79,8 @@ def stale(
         if later:
             at = later[0]
         else:
-            found.append(f"version {version}: {sorted(content)}, after {truths[at]}")
-    return found
+            unmatched.append(f"version {version}: {sorted(content)}, after {truths[at]}")
+    return unmatched
 
 
 def test_stale_writes_are_detected() -> None:
@@ -104,9 +105,9 @@ async def test_controllers_write_nothing_from_stale_views(
     truths = CandidateHistory()
     async with harness(server, chance) as at:
         for name in CLUSTERS:
-            await at.people.put(MANAGED_CLUSTERS, builders.cluster(name))
+            await at.users.put(MANAGED_CLUSTERS, builders.cluster(name))
         for name in PLACED:
-            await at.people.put(PLACEMENTS, builders.placement(name, spec=spec))
+            await at.users.put(PLACEMENTS, builders.placement(name, spec=spec))
         for number in count():
             # On a busy machine few states are seen, but the last one of each round is always written.
             if number >= 4 * length and len({content for _, content in written(at, "p0-decision-1")}) > 5:
@@ -125,23 +126,23 @@ async def test_controllers_write_nothing_from_stale_views(
 async def toggle(at: ChaosHarness, count: int) -> None:
     for _ in range(count):
         name, on = at.chance.choice(CLUSTERS), at.chance.choice(("true", "false"))
-        await at.people.put(MANAGED_CLUSTERS, builders.cluster(name, labels={ON: on}))
+        await at.users.put(MANAGED_CLUSTERS, builders.cluster(name, labels={ON: on}))
 
 
 async def newest(client: Client) -> int:
     """The version of the last change of a cluster."""
-    found = (await client.list(MANAGED_CLUSTERS)).items
-    return max(int(each.metadata.resourceVersion) for each in found)
+    clusters = (await client.list(MANAGED_CLUSTERS)).items
+    return max(int(cluster.metadata.resourceVersion) for cluster in clusters)
 
 
 def written(at: ChaosHarness, page: str) -> list[tuple[int, frozenset[str]]]:
     """Return version and clusters of every write of a page."""
-    found = [
+    writes = [
         (
-            int(each.document["metadata"]["resourceVersion"]),
-            frozenset(one["clusterName"] for one in each.document.get("status", {}).get("decisions", ())),
+            int(write.document["metadata"]["resourceVersion"]),
+            frozenset(one["clusterName"] for one in write.document.get("status", {}).get("decisions", ())),
         )
-        for each in at.proxy.writes
-        if each.method == "PATCH" and each.document["metadata"]["name"] == page
+        for write in at.proxy.writes
+        if write.method == "PATCH" and write.document["metadata"]["name"] == page
     ]
-    return sorted(found, key=lambda each: each[0])
+    return sorted(writes, key=lambda entry: entry[0])

@@ -9,7 +9,7 @@ from controllers.hubs import HubUnderTest
 from controllers.running import MARK, RunningController, at_work
 from fairway.api import ManagedCluster, ManagedClusterSet, ManagedClusterSetBinding
 from fairway.api.cluster import CLUSTER_SET_LABEL
-from fairway.api.meta import find_condition
+from fairway.api.resources import MANAGED_CLUSTER_SET_BINDINGS, MANAGED_CLUSTER_SETS, MANAGED_CLUSTERS
 from fairway.controllers.clustersets import RULES, ClusterSetController
 from fairway.controllers.clustersets.conditions import (
     BOUND,
@@ -23,8 +23,9 @@ from fairway.controllers.clustersets.conditions import (
 )
 from fairway.controllers.clustersets.defaults import AUTO_UPDATE, DEFAULT, GLOBAL, SELECTORS
 from fairway.controllers.kinds import NAMESPACES
-from fairway.kube import MANAGED_CLUSTER_SET_BINDINGS, MANAGED_CLUSTER_SETS, MANAGED_CLUSTERS, Client
 from fairway.observe.meters import Meters
+from kubewire.api.meta import find_condition
+from kubewire.client import Client
 from rigs.waiting import edit, fresh, until
 
 pytestmark = pytest.mark.embedded
@@ -61,9 +62,9 @@ async def bind(client: Client, name: str, namespace: str) -> ManagedClusterSetBi
     return await client.create(MANAGED_CLUSTER_SET_BINDINGS, body, namespace=namespace)
 
 
-def emptiness(each: ManagedClusterSet) -> tuple[str, str, str]:
-    found = find_condition(each.status.conditions, EMPTY)
-    return ("", "", "") if found is None else (found.status, found.reason, found.message)
+def emptiness(cluster_set: ManagedClusterSet) -> tuple[str, str, str]:
+    condition = find_condition(cluster_set.status.conditions, EMPTY)
+    return ("", "", "") if condition is None else (condition.status, condition.reason, condition.message)
 
 
 def counted(count: int) -> tuple[str, str, str]:
@@ -74,7 +75,9 @@ NOBODY = ("True", NONE_MATCHED, NONE_SELECTED)
 
 
 async def until_emptiness(client: Client, name: str, wanted: tuple[str, str, str]) -> ManagedClusterSet:
-    return await until(client, MANAGED_CLUSTER_SETS, name, lambda each: emptiness(each) == wanted)
+    return await until(
+        client, MANAGED_CLUSTER_SETS, name, lambda cluster_set: emptiness(cluster_set) == wanted
+    )
 
 
 @pytest.mark.usefixtures("running")
@@ -145,7 +148,12 @@ async def test_invalid_selector_is_reported_and_does_not_affect_other_sets(clien
         broken,
         {"spec": {"clusterSelector": {"labelSelector": {"matchExpressions": expressions[:1]}}}},
     )
-    await until(client, MANAGED_CLUSTER_SETS, broken, lambda each: emptiness(each)[:2] == ("False", SELECTED))
+    await until(
+        client,
+        MANAGED_CLUSTER_SETS,
+        broken,
+        lambda cluster_set: emptiness(cluster_set)[:2] == ("False", SELECTED),
+    )
 
 
 @pytest.mark.usefixtures("running")
@@ -166,7 +174,7 @@ async def test_edited_set_status_is_repaired(client: Client) -> None:
         client, MANAGED_CLUSTER_SETS, name, {"status": {"conditions": conditions}}, subresource="status"
     )
     repaired = await until_emptiness(client, name, NOBODY)
-    assert [each.type for each in repaired.status.conditions] == [EMPTY, "Painted"]
+    assert [condition.type for condition in repaired.status.conditions] == [EMPTY, "Painted"]
     assert repaired.metadata.uid == seen.metadata.uid
 
 
@@ -190,9 +198,13 @@ async def test_binding_is_bound_when_its_set_exists(client: Client) -> None:
     await bind(client, name, namespace)
 
     async def bound(status: str, reason: str) -> None:
-        def wanted(each: ManagedClusterSetBinding) -> bool:
-            found = find_condition(each.status.conditions, BOUND)
-            return found is not None and (found.status, found.reason, found.message) == (status, reason, "")
+        def wanted(binding: ManagedClusterSetBinding) -> bool:
+            condition = find_condition(binding.status.conditions, BOUND)
+            return condition is not None and (condition.status, condition.reason, condition.message) == (
+                status,
+                reason,
+                "",
+            )
 
         await until(client, MANAGED_CLUSTER_SET_BINDINGS, name, wanted, namespace=namespace)
 
@@ -209,8 +221,8 @@ async def test_edited_binding_status_is_repaired(client: Client) -> None:
     await add_set(client, name)
     await bind(client, name, namespace)
 
-    def bound(each: ManagedClusterSetBinding) -> bool:
-        return [(one.type, one.status) for one in each.status.conditions] == [(BOUND, "True")]
+    def bound(binding: ManagedClusterSetBinding) -> bool:
+        return [(one.type, one.status) for one in binding.status.conditions] == [(BOUND, "True")]
 
     await until(client, MANAGED_CLUSTER_SET_BINDINGS, name, bound, namespace=namespace)
     await edit(
@@ -226,20 +238,20 @@ async def test_edited_binding_status_is_repaired(client: Client) -> None:
 
 @pytest.mark.usefixtures("running")
 async def test_binding_to_another_set_updates_its_status(client: Client) -> None:
-    missing, there, namespace = fresh("set"), fresh("set"), fresh("ns")
-    await add_set(client, there)
+    missing, existing, namespace = fresh("set"), fresh("set"), fresh("ns")
+    await add_set(client, existing)
     await bind(client, missing, namespace)
 
     def saying(status: str) -> Any:
-        return lambda each: [one.status for one in each.status.conditions] == [status]
+        return lambda binding: [one.status for one in binding.status.conditions] == [status]
 
     await until(client, MANAGED_CLUSTER_SET_BINDINGS, missing, saying("False"), namespace=namespace)
     await edit(
-        client, MANAGED_CLUSTER_SET_BINDINGS, missing, {"spec": {"clusterSet": there}}, namespace=namespace
+        client, MANAGED_CLUSTER_SET_BINDINGS, missing, {"spec": {"clusterSet": existing}}, namespace=namespace
     )
     await until(client, MANAGED_CLUSTER_SET_BINDINGS, missing, saying("True"), namespace=namespace)
     await add_set(client, missing)
-    await client.delete(MANAGED_CLUSTER_SETS, there)
+    await client.delete(MANAGED_CLUSTER_SETS, existing)
     await until(client, MANAGED_CLUSTER_SET_BINDINGS, missing, saying("False"), namespace=namespace)
 
 
@@ -248,14 +260,20 @@ async def test_binding_to_another_set_updates_its_status(client: Client) -> None
 @pytest.mark.parametrize("name", [DEFAULT, GLOBAL])
 async def test_default_and_global_sets_are_recreated(name: str, client: Client) -> None:
     made = await until(
-        client, MANAGED_CLUSTER_SETS, name, lambda each: each.spec.clusterSelector == SELECTORS[name]
+        client,
+        MANAGED_CLUSTER_SETS,
+        name,
+        lambda cluster_set: cluster_set.spec.clusterSelector == SELECTORS[name],
     )
     await client.delete(MANAGED_CLUSTER_SETS, name)
     await until(
         client,
         MANAGED_CLUSTER_SETS,
         name,
-        lambda each: each.metadata.uid != made.metadata.uid and each.spec.clusterSelector == SELECTORS[name],
+        lambda cluster_set: (
+            cluster_set.metadata.uid != made.metadata.uid
+            and cluster_set.spec.clusterSelector == SELECTORS[name]
+        ),
     )
 
 
@@ -271,19 +289,24 @@ async def test_default_and_global_sets_are_recreated(name: str, client: Client) 
 async def test_selectors_of_default_sets_are_restored(
     name: str, edited: Mapping[str, Any], client: Client
 ) -> None:
-    await until(client, MANAGED_CLUSTER_SETS, name, lambda each: each.metadata.name != "")
+    await until(client, MANAGED_CLUSTER_SETS, name, lambda cluster_set: cluster_set.metadata.name != "")
     spec = {"clusterSelector": edited, "managedNamespaces": [{"name": "mine"}]}
     changed = await edit(client, MANAGED_CLUSTER_SETS, name, {"spec": spec})
     assert changed.spec.clusterSelector != SELECTORS[name]
     restored = await until(
-        client, MANAGED_CLUSTER_SETS, name, lambda each: each.spec.clusterSelector == SELECTORS[name]
+        client,
+        MANAGED_CLUSTER_SETS,
+        name,
+        lambda cluster_set: cluster_set.spec.clusterSelector == SELECTORS[name],
     )
-    assert [each.name for each in restored.spec.managedNamespaces] == ["mine"], "the rest is the user's"
+    assert [namespace.name for namespace in restored.spec.managedNamespaces] == ["mine"], (
+        "the rest is the user's"
+    )
 
 
 @pytest.mark.usefixtures("running")
 async def test_annotated_default_set_keeps_a_changed_selector(client: Client) -> None:
-    await until(client, MANAGED_CLUSTER_SETS, GLOBAL, lambda each: each.metadata.name != "")
+    await until(client, MANAGED_CLUSTER_SETS, GLOBAL, lambda cluster_set: cluster_set.metadata.name != "")
     zone = fresh("zone")
     mine = {"selectorType": "LabelSelector", "labelSelector": {"matchLabels": {"zone": zone}}}
     annotated = {"metadata": {"annotations": {AUTO_UPDATE: "false"}}, "spec": {"clusterSelector": mine}}
@@ -293,7 +316,10 @@ async def test_annotated_default_set_keeps_a_changed_selector(client: Client) ->
     await until_emptiness(client, GLOBAL, counted(1))
     await edit(client, MANAGED_CLUSTER_SETS, GLOBAL, {"metadata": {"annotations": {AUTO_UPDATE: None}}})
     await until(
-        client, MANAGED_CLUSTER_SETS, GLOBAL, lambda each: each.spec.clusterSelector == SELECTORS[GLOBAL]
+        client,
+        MANAGED_CLUSTER_SETS,
+        GLOBAL,
+        lambda cluster_set: cluster_set.spec.clusterSelector == SELECTORS[GLOBAL],
     )
 
 
@@ -307,7 +333,7 @@ async def test_cluster_without_a_set_joins_the_default_set(client: Client) -> No
             client,
             MANAGED_CLUSTERS,
             name,
-            lambda each: each.metadata.labels.get(CLUSTER_SET_LABEL) == DEFAULT,
+            lambda cluster: cluster.metadata.labels.get(CLUSTER_SET_LABEL) == DEFAULT,
         )
         assert labelled.metadata.labels.get("zone") == ("z" if name == bare else None)
 
@@ -319,12 +345,14 @@ async def test_new_leader_repairs_existing_sets(hub: HubUnderTest, client: Clien
     await bind(client, name, namespace)
     async with at_work(hub, usual, rules=RULES):
         await until_emptiness(client, name, NOBODY)
-        await until(client, MANAGED_CLUSTERS, cluster, lambda each: CLUSTER_SET_LABEL in each.metadata.labels)
+        await until(
+            client, MANAGED_CLUSTERS, cluster, lambda cluster: CLUSTER_SET_LABEL in cluster.metadata.labels
+        )
         await until(
             client,
             MANAGED_CLUSTER_SET_BINDINGS,
             name,
-            lambda each: [one.status for one in each.status.conditions] == ["True"],
+            lambda binding: [one.status for one in binding.status.conditions] == ["True"],
             namespace=namespace,
         )
 

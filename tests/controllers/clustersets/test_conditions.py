@@ -3,20 +3,21 @@
 import pytest
 
 from clocks import ManualClock
-from fairway.api import Condition, LabelSelector, LabelSelectorRequirement
 from fairway.api.clusterset import ManagedClusterSelector
-from fairway.clusters.hostset import host_set
 from fairway.controllers.clustersets.conditions import EMPTY, broken_condition, empty_condition, fault
 from fairway.controllers.clustersets.defaults import AUTO_UPDATE, SELECTORS, needs_reset
-from fairway.controllers.fenced_writer import LONGEST_MESSAGE, truncate, with_condition
+from fairway.controllers.runtime.writer import LONGEST_MESSAGE, truncate, with_condition
+from fairway.hosts.clusters.hostset import host_set
 from fairway.testing.builders import cluster_set, requirement, selector
+from kubewire.api.meta import Condition
+from kubewire.api.selector import LabelSelector, LabelSelectorRequirement
 
 
 def message_of(labels: LabelSelector | None, *, kind: str = "LabelSelector") -> str:
-    each = cluster_set("s", selector=labels, kind=kind)
-    error = host_set(each).error
+    made = cluster_set("s", selector=labels, kind=kind)
+    error = host_set(made).error
     assert error is not None
-    return fault(each.spec.clusterSelector, error=error)
+    return fault(made.spec.clusterSelector, error=error)
 
 
 @pytest.mark.parametrize(
@@ -30,15 +31,15 @@ def message_of(labels: LabelSelector | None, *, kind: str = "LabelSelector") -> 
     ],
 )
 def test_selector_fault_has_its_path(wrong: LabelSelectorRequirement, place: str) -> None:
-    said = message_of(selector(requirement("sound", "Exists"), wrong))
-    assert said.startswith(f"spec.clusterSelector.labelSelector.{place}: ")
-    assert len(said) > len(f"spec.clusterSelector.labelSelector.{place}: ")
+    message = message_of(selector(requirement("sound", "Exists"), wrong))
+    assert message.startswith(f"spec.clusterSelector.labelSelector.{place}: ")
+    assert len(message) > len(f"spec.clusterSelector.labelSelector.{place}: ")
 
 
 def test_match_labels_fault_has_its_path() -> None:
-    said = message_of(selector(labels={"zone": "no good"}))
-    assert said.startswith("spec.clusterSelector.labelSelector.matchLabels: ")
-    assert '"no good"' in said
+    message = message_of(selector(labels={"zone": "no good"}))
+    assert message.startswith("spec.clusterSelector.labelSelector.matchLabels: ")
+    assert '"no good"' in message
 
 
 def test_unknown_selector_type_is_reported() -> None:
@@ -47,9 +48,9 @@ def test_unknown_selector_type_is_reported() -> None:
 
 
 def test_long_fault_message_is_truncated() -> None:
-    said = truncate(message_of(selector(labels={"zone": "x" * 100_000})))
-    assert len(broken_condition(said).message) == LONGEST_MESSAGE
-    assert said.endswith("…")
+    message = truncate(message_of(selector(labels={"zone": "x" * 100_000})))
+    assert len(broken_condition(message).message) == LONGEST_MESSAGE
+    assert message.endswith("…")
     assert truncate("short") == "short"
 
 
@@ -69,14 +70,14 @@ def test_duplicate_conditions_are_merged() -> None:
     wanted = empty_condition(count=1)
     other = Condition(type="Painted", status="True", reason="Red", lastTransitionTime=clock.wall())
     double = (*with_condition((other,), wanted, clock=clock), Condition(type=EMPTY, status="True"))
-    assert [each.type for each in with_condition(double, wanted, clock=clock)] == ["Painted", EMPTY]
+    assert [condition.type for condition in with_condition(double, wanted, clock=clock)] == ["Painted", EMPTY]
     assert with_condition(None, wanted, clock=clock) == with_condition((), wanted, clock=clock)
 
 
 def test_changed_default_selectors_are_restored() -> None:
     for name, right in SELECTORS.items():
-        each = cluster_set(name, selector=right.labelSelector, kind=right.selectorType)
-        assert not needs_reset(each)
+        made = cluster_set(name, selector=right.labelSelector, kind=right.selectorType)
+        assert not needs_reset(made)
     assert not needs_reset(cluster_set("default")), "no type is the exclusive label"
     assert needs_reset(cluster_set("global"))
     assert needs_reset(cluster_set("default", selector=selector(), kind="ExclusiveClusterSetLabel"))

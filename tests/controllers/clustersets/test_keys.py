@@ -1,8 +1,8 @@
 """The keys that a new leader reconciles."""
 
+from fairway.api.resources import MANAGED_CLUSTER_SET_BINDINGS, MANAGED_CLUSTER_SETS, MANAGED_CLUSTERS
 from fairway.controllers.clustersets import ClusterSetController
-from fairway.controllers.clustersets.controller import CLUSTER
-from fairway.kube import MANAGED_CLUSTER_SET_BINDINGS, MANAGED_CLUSTER_SETS, MANAGED_CLUSTERS
+from fairway.controllers.clustersets.keys import BindingKey, ClusterKey, SetKey
 from fairway.observe.meters import Meters
 from rigs.fake_hub import FakeHub
 
@@ -17,9 +17,9 @@ async def test_keys_are_sets_bindings_defaults_and_clusters_without_a_set() -> N
     controller = ClusterSetController(hub.client, meters=Meters())
     controller.watch(hub.informers)
     assert set(controller.keys()) == {
-        ("", "s"),
-        ("", "default"),
-        ("", "global"),
-        ("ns", "s"),
-        (CLUSTER, "bare"),
+        SetKey("s"),
+        SetKey("default"),
+        SetKey("global"),
+        BindingKey("ns", "s"),
+        ClusterKey("bare"),
     }

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from fairway.api import LabelSelector, LabelSelectorRequirement, ManagedClusterSet
+from fairway.api import ManagedClusterSet
 from fairway.api.cluster import CLUSTER_SET_LABEL
-from fairway.api.selector import Selector
-from fairway.clusters.hostset import host_set
 from fairway.controllers.clustersets.membership import Membership
+from fairway.hosts.clusters.hostset import host_set
 from fairway.testing.builders import cluster_set, requirement, selector
+from kubewire.api.selector import LabelSelector, LabelSelectorRequirement, Selector
 
 CLUSTERS = st.sampled_from([f"c{number}" for number in range(5)])
 SETS = st.sampled_from(["default", "red", "blue", "both"])
@@ -45,7 +45,7 @@ class Fleet(RuleBasedStateMachine):
     def matching(self, labels: Mapping[str, str] | None) -> set[str]:
         if labels is None:
             return set()
-        return {name for name, each in self.sets.items() if host_set(each).selector.matches(labels)}
+        return {name for name, stored in self.sets.items() if host_set(stored).selector.matches(labels)}
 
     @rule(name=CLUSTERS, labels=LABELS)
     def a_cluster_comes_or_changes(self, name: str, labels: Mapping[str, str]) -> None:
@@ -69,8 +69,8 @@ class Fleet(RuleBasedStateMachine):
 
     @invariant()
     def counts_are_those_of_a_recount(self) -> None:
-        for name, each in self.sets.items():
-            wanted = host_set(each)
+        for name, stored in self.sets.items():
+            wanted = host_set(stored)
             matched = [labels for labels in self.clusters.values() if wanted.selector.matches(labels)]
             assert self.membership.count(name) == len(matched)
             assert self.membership.error(name) == wanted.error

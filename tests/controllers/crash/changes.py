@@ -15,8 +15,13 @@ from fairway.api.placement import (
     PlacementSpec,
     PrioritizerPolicy,
 )
-from fairway.api.selector import LabelSelector
-from fairway.kube import MANAGED_CLUSTER_SET_BINDINGS, MANAGED_CLUSTERS, PLACEMENT_DECISIONS, PLACEMENTS
+from fairway.api.resources import (
+    MANAGED_CLUSTER_SET_BINDINGS,
+    MANAGED_CLUSTERS,
+    PLACEMENT_DECISIONS,
+    PLACEMENTS,
+)
+from kubewire.api.selector import LabelSelector
 
 PAGE_SIZE = 10
 """Clusters on a page in these tests: a tenth of OCM's, so that three pages take a tenth of the clusters."""

@@ -12,7 +12,8 @@ from itertools import pairwise
 from controllers.settling import DEADLINE
 from fairway.api.decision import PlacementDecision
 from fairway.api.placement import PLACEMENT_LABEL
-from fairway.kube import PLACEMENT_DECISIONS, Client
+from fairway.api.resources import PLACEMENT_DECISIONS
+from kubewire.client import Client
 
 State = Counter[str]
 """Number of pages by cluster."""
@@ -33,8 +34,8 @@ class Consumer:
     @asynccontextmanager
     async def following(self, client: Client) -> AsyncIterator[None]:
         listing = await client.list(PLACEMENT_DECISIONS)
-        for each in listing.items:
-            self._see("ADDED", each)
+        for item in listing.items:
+            self._see("ADDED", item)
         task = asyncio.create_task(self._follow(client, listing.resource_version))
         try:
             yield
@@ -56,7 +57,7 @@ class Consumer:
         if kind != "DELETED":
             self._versions[meta.namespace, meta.name] = meta.resourceVersion
         if kind != "DELETED" and meta.labels.get(PLACEMENT_LABEL) == self._placement:
-            pages[meta.name] = tuple(each.clusterName for each in decision.status.decisions)
+            pages[meta.name] = tuple(item.clusterName for item in decision.status.decisions)
         self._states.setdefault(meta.namespace, []).append(_union(pages))
 
     def begin(self) -> None:
@@ -74,8 +75,8 @@ class Consumer:
                 self._news.clear()
                 listing = await client.list(PLACEMENT_DECISIONS)
                 if self._versions == {
-                    (each.metadata.namespace, each.metadata.name): each.metadata.resourceVersion
-                    for each in listing.items
+                    (item.metadata.namespace, item.metadata.name): item.metadata.resourceVersion
+                    for item in listing.items
                 }:
                     return
                 await self._news.wait()

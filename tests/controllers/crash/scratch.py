@@ -5,10 +5,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from fairway.api.meta import Condition, find_condition
 from fairway.api.placement import PLACEMENT_LABEL, DecisionGroupStatus, Placement
-from fairway.fleet.instant import to_micros
-from fairway.kube import (
+from fairway.api.resources import (
     ADD_ON_PLACEMENT_SCORES,
     MANAGED_CLUSTER_SCORES,
     MANAGED_CLUSTER_SET_BINDINGS,
@@ -16,11 +14,12 @@ from fairway.kube import (
     MANAGED_CLUSTERS,
     PLACEMENT_DECISIONS,
     PLACEMENTS,
-    Client,
-    Resource,
 )
-from fairway.placement.conditions import MISCONFIGURED, SATISFIED
+from fairway.hosts.instant import to_micros
 from fairway.whatif.world import World
+from fairway.workloads.placement.conditions import MISCONFIGURED, SATISFIED
+from kubewire.api.meta import Condition, find_condition
+from kubewire.client import Client, Resource
 
 Page = tuple[tuple[tuple[str, str], ...], tuple[str, ...]]
 """Labels and clusters."""
@@ -46,41 +45,44 @@ class Answer:
 
 async def computed(client: Client, namespaces: Iterable[str]) -> dict[str, Answer]:
     """Return those of the placement ``p`` in each namespace. They may not depend on earlier decisions."""
-    objects = [each for resource in _CAUSES for each in (await client.list(resource)).items]
+    objects = [item for resource in _CAUSES for item in (await client.list(resource)).items]
     world = World(objects)
-    found: dict[str, Answer] = {}
+    answers: dict[str, Answer] = {}
     for namespace in namespaces:
-        verdict = world.look((namespace, "p"), now=to_micros(datetime.now(UTC)))
-        found[namespace] = Answer(
+        verdict = world.decide((namespace, "p"), now=to_micros(datetime.now(UTC)))
+        answers[namespace] = Answer(
             pages={page.name: (_sorted(page.labels), page.clusters) for page in verdict.pages},
             selected=verdict.selected,
             groups=verdict.groups,
             conditions=_texts_of(verdict.conditions),
         )
-    return found
+    return answers
 
 
 async def written(client: Client, namespaces: Iterable[str]) -> dict[str, Answer]:
     """Return the state on the hub."""
     decisions = (await client.list(PLACEMENT_DECISIONS)).items
-    placements = {each.metadata.namespace: each for each in (await client.list(PLACEMENTS)).items}
-    found: dict[str, Answer] = {}
+    placements = {
+        placement.metadata.namespace: placement for placement in (await client.list(PLACEMENTS)).items
+    }
+    answers: dict[str, Answer] = {}
     for namespace in namespaces:
         placement = placements.get(namespace, Placement())
-        found[namespace] = Answer(
+        answers[namespace] = Answer(
             pages={
-                each.metadata.name: (
-                    _sorted(each.metadata.labels),
-                    tuple(one.clusterName for one in each.status.decisions),
+                decision.metadata.name: (
+                    _sorted(decision.metadata.labels),
+                    tuple(one.clusterName for one in decision.status.decisions),
                 )
-                for each in decisions
-                if each.metadata.namespace == namespace and each.metadata.labels.get(PLACEMENT_LABEL) == "p"
+                for decision in decisions
+                if decision.metadata.namespace == namespace
+                and decision.metadata.labels.get(PLACEMENT_LABEL) == "p"
             },
             selected=placement.status.numberOfSelectedClusters,
             groups=placement.status.decisionGroups,
             conditions=_texts_of(placement.status.conditions),
         )
-    return found
+    return answers
 
 
 def _sorted(labels: Any) -> tuple[tuple[str, str], ...]:
@@ -89,4 +91,4 @@ def _sorted(labels: Any) -> tuple[tuple[str, str], ...]:
 
 def _texts_of(conditions: tuple[Condition, ...]) -> tuple[tuple[str, str, str], ...]:
     both = (find_condition(conditions, kind) or Condition() for kind in (SATISFIED, MISCONFIGURED))
-    return tuple((each.status, each.reason, each.message) for each in both)
+    return tuple((condition.status, condition.reason, condition.message) for condition in both)

@@ -18,20 +18,21 @@ from controllers.conftest import ALONE, Rights, Start
 from controllers.crash import scratch
 from controllers.crash.changes import CHANGES, PAGE_SIZE, Change, chooses, sides, word
 from controllers.crash.consumer import Consumer, State, faults
-from controllers.crash.doomed import CrashMoment, CrashPoint, Plan, Stopped, Written, read
+from controllers.crash.crashing_controller import CrashMoment, CrashPoint, Plan, Stopped, Written, read
 from controllers.hub_fleet import HubFleet
 from controllers.hubs import HubUnderTest
+from fairway.api.resources import MANAGED_CLUSTERS, PLACEMENTS
 from fairway.controllers.settings import PLACEMENT
-from fairway.kube import MANAGED_CLUSTERS, PLACEMENTS, ApiError, Client
-from fairway.placement import pages
+from fairway.workloads.placement import pages
 from forked import Child
+from kubewire.client import ApiError, Client
 from rigs.processes import POLL
 from rigs.restricted import restricted, write_kubeconfig
 
 KILLED = -9
 DONE = "done"
 PATIENT = replace(ALONE, workers=64)
-PROGRAM = "controllers.crash.doomed"
+PROGRAM = "controllers.crash.crashing_controller"
 
 Life = Callable[[Plan], Awaitable[list[Stopped | Written]]]
 
@@ -100,8 +101,10 @@ async def right(fleet: HubFleet, rooms: list[str], count: int) -> None:
 async def checked(client: Client, consumer: Consumer, rooms: list[str]) -> None:
     assert await scratch.written(client, rooms) == await scratch.computed(client, rooms)
     await consumer.caught_up(client)
-    found = {room: list(faults(consumer.states(room))) for room in rooms}
-    assert not any(found.values()), {room: texts[:3] for room, texts in found.items() if texts}
+    faults_by_room = {room: list(faults(consumer.states(room))) for room in rooms}
+    assert not any(faults_by_room.values()), {
+        room: texts[:3] for room, texts in faults_by_room.items() if texts
+    }
 
 
 async def sent_late(client: Client, late: Stopped) -> str:
@@ -136,7 +139,9 @@ def _marks(change: Change) -> list[pytest.MarkDecorator]:
     return [*usual, *([] if change.name == ON_BOTH_HUBS else [pytest.mark.embedded])]
 
 
-@pytest.mark.parametrize("change", [pytest.param(each, marks=_marks(each)) for each in CHANGES], ids=str)
+@pytest.mark.parametrize(
+    "change", [pytest.param(change, marks=_marks(change)) for change in CHANGES], ids=str
+)
 async def test_decisions_converge_after_a_kill_between_any_two_writes(
     change: Change, start: Start, live: Life, fleet: HubFleet, client: Client, consumer: Consumer
 ) -> None:
@@ -258,9 +263,9 @@ async def test_outdated_late_write_of_a_killed_process_is_corrected(
     ],
 )
 def test_consumer_reports_inconsistent_decisions(states: list[str], fault: str) -> None:
-    assert fault in list(faults([State(each) for each in states]))
+    assert fault in list(faults([State(state) for state in states]))
 
 
 @pytest.mark.parametrize("states", [["", "a", "ab"], ["ab", "aab", "ac", "c"], ["ab", "a", ""], ["a"]])
 def test_consumer_accepts_consistent_decisions(states: list[str]) -> None:
-    assert not list(faults([State(each) for each in states]))
+    assert not list(faults([State(state) for state in states]))

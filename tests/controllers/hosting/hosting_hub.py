@@ -1,6 +1,7 @@
 """A fake hub with hosting clusters, their work agents and providers, and the hosting controller, in virtual time."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -12,13 +13,8 @@ import msgspec
 from clocks import START, LoopClock
 from fairway.api.cluster import CONDITION_AVAILABLE
 from fairway.api.hosted_request import HostedClusterRequest
-from fairway.api.meta import format_time
 from fairway.api.placement import PLACEMENT_LABEL
-from fairway.controllers.hosting import HostingController
-from fairway.controllers.hosting.hub_access import SECRETS
-from fairway.controllers.leadership import ALONE
-from fairway.hub.patches import jsonpatch, mergepatch
-from fairway.kube import (
+from fairway.api.resources import (
     ADD_ON_PLACEMENT_SCORES,
     HOSTED_CLUSTER_REQUESTS,
     HOSTING_POLICIES,
@@ -26,13 +22,21 @@ from fairway.kube import (
     MANIFEST_WORKS,
     PLACEMENT_DECISIONS,
     PLACEMENTS,
-    Forbidden,
-    NotFound,
-    Patch,
-    Recorder,
 )
+from fairway.api.work import ManifestWork
+from fairway.controllers.hosting import HostingController
+from fairway.controllers.hosting.hub_access import SECRETS
+from fairway.controllers.runtime.leadership import ALONE
+from fairway.klusterlet.works.feedback import feedback
 from fairway.observe.meters import Meters
-from fairway.plugins.score_debits import SCORE_DEBITS
+from fairway.scheduling import Scheduling, Supervisor, load
+from fairway.workloads.hosting import HOSTING_KIND
+from fairway.workloads.hosting.workload import MOVE_TO, RECOVER_FROM, loss_of
+from fairway.workloads.placement.plugins.score_debits import SCORE_DEBITS
+from kubehub.patches import jsonpatch, mergepatch
+from kubewire.api.encoding import encode
+from kubewire.api.meta import format_time
+from kubewire.client import Forbidden, NotFound, Patch, Recorder
 from rigs.fake_hub import (
     Call,
     Document,
@@ -47,6 +51,7 @@ from rigs.fake_hub import (
 SCORE = "hosted-clusters-score"
 AGENT_FINALIZER = "cluster.open-cluster-management.io/manifest-work-cleanup"
 NAMESPACE = "team-a"
+DEFAULT_SCHEDULING = load(None, kind=HOSTING_KIND, supervisor=Supervisor(clock=time.monotonic))
 
 
 def wall() -> datetime:
@@ -79,6 +84,10 @@ class HostingHub(KillableHub):
         """HostedClusters that exist, by host and name, with the uid of their request."""
         self.others: dict[str, int] = {}
         """Hosted clusters of other owners, by host."""
+        self.statuses: dict[str, Document] = {}
+        """Statuses of HostedClusters, by name."""
+        self.refusing: dict[tuple[str, str], str] = {}
+        """What a host reports instead of applying a kind, by host and kind."""
         self.secrets_forbidden = False
         self.gone: set[str] = set()
         """Requests that users deleted."""
@@ -157,6 +166,20 @@ class HostingHub(KillableHub):
         self.hosted.pop(name)
         self.others.pop(name, None)
 
+    def mark(self, name: str, available: str) -> None:
+        """The hub marks a cluster as available, or not."""
+        key = (MANAGED_CLUSTERS.plural, "", name)
+        old = self.documents[key]
+        condition = reported_condition(CONDITION_AVAILABLE, available, since=format_time(wall()))
+        self.write(key, {**old, "status": {**old["status"], "conditions": [condition]}})
+
+    def recover(self, name: str, target: str, *, loss: str = "") -> None:
+        """A person approves to recover a request from the loss of its host, by default the recorded one."""
+        key = (HOSTED_CLUSTER_REQUESTS.plural, NAMESPACE, name)
+        old = self.documents[key]
+        annotations = {MOVE_TO: target, RECOVER_FROM: loss or loss_of(self.request(name))}
+        self.write(key, {**old, "metadata": {**old["metadata"], "annotations": annotations}})
+
     def policy(self, name: str = "default", **spec: Any) -> None:
         self.put(HOSTING_POLICIES, {"metadata": {"name": name, "generation": 1}, "spec": spec, "status": {}})
 
@@ -174,9 +197,15 @@ class HostingHub(KillableHub):
     def decide(self, name: str, host: str) -> None:
         """A Placement with score debits selects a host, and its user creates the hosted cluster at once."""
         annotations = {SCORE_DEBITS: f"{SCORE}/hostedClustersCount=+1"}
+        count = {"type": "AddOn", "addOn": {"resourceName": SCORE, "scoreName": "hostedClustersCount"}}
+        ranking = {"configurations": [{"weight": -1, "scoreCoordinate": count}]}
         self.put(
             PLACEMENTS,
-            {"metadata": {"name": name, "annotations": annotations}, "spec": {}, "status": {}},
+            {
+                "metadata": {"name": name, "annotations": annotations},
+                "spec": {"prioritizerPolicy": ranking},
+                "status": {},
+            },
             namespace=NAMESPACE,
         )
         meta = {
@@ -188,8 +217,15 @@ class HostingHub(KillableHub):
         self.put(PLACEMENT_DECISIONS, {"metadata": meta, "status": status}, namespace=NAMESPACE)
         self.others[host] = self.others.get(host, 0) + 1
 
-    def secret(self, name: str, value: str) -> None:
-        self.put(SECRETS, {"metadata": {"name": name}, "data": {"key": value}}, namespace=NAMESPACE)
+    def secret(self, name: str, value: str, *, namespace: str = NAMESPACE, type_: str = "") -> None:
+        document = {"metadata": {"name": name}, "type": type_, "data": {"key": value}}
+        self.put(SECRETS, document, namespace=namespace)
+
+    def edit(self, name: str, *, namespace: str = NAMESPACE, **spec: Any) -> None:
+        """Replace fields of a request's spec."""
+        key = (HOSTED_CLUSTER_REQUESTS.plural, namespace, name)
+        old = self.documents[key]
+        self.write(key, {**old, "spec": {**old["spec"], **spec}})
 
     def request(self, name: str, *, namespace: str = NAMESPACE) -> HostedClusterRequest:
         return cast("HostedClusterRequest", self.read(HOSTED_CLUSTER_REQUESTS, namespace, name))
@@ -205,12 +241,15 @@ class HostingHub(KillableHub):
         return "" if cluster is None else cluster.name
 
     def reason(self, name: str, type_: str = "Scheduled") -> str:
-        found = [each for each in self.request(name).status.conditions if each.type == type_]
-        return found[0].reason if found else ""
+        matching = [
+            condition for condition in self.request(name).status.conditions if condition.type == type_
+        ]
+        return matching[0].reason if matching else ""
 
-    def message(self, name: str, type_: str = "Scheduled") -> str:
-        found = [each for each in self.request(name).status.conditions if each.type == type_]
-        return found[0].message if found else ""
+    def message(self, name: str, type_: str = "Scheduled", *, namespace: str = NAMESPACE) -> str:
+        conditions = self.request(name, namespace=namespace).status.conditions
+        matching = [condition for condition in conditions if condition.type == type_]
+        return matching[0].message if matching else ""
 
     def works(self) -> list[tuple[str, str]]:
         return sorted(key[1:] for key in self.documents if key[0] == MANIFEST_WORKS.plural)
@@ -239,18 +278,44 @@ class HostingHub(KillableHub):
             document = self.documents[key]
             meta = document["metadata"]
             (manifest,) = [
-                each for each in document["spec"]["workload"]["manifests"] if each["kind"] == "HostedCluster"
+                manifest
+                for manifest in document["spec"]["workload"]["manifests"]
+                if manifest["kind"] == "HostedCluster"
             ]
             name = manifest["metadata"]["name"]
             if meta.get("deletionTimestamp"):
                 self.hosted[host].pop(name, None)
                 self.write(key, {**document, "metadata": {**meta, "finalizers": []}})
                 continue
-            self.hosted[host][name] = manifest["metadata"]["labels"]["placement.fairway.dev/request-uid"]
-            status = {"resourceStatus": {"manifests": [_applied(manifest)]}}
+            if (host, "HostedCluster") not in self.refusing:
+                self.hosted[host][name] = manifest["metadata"]["labels"]["placement.fairway.dev/request-uid"]
+            reports = [
+                _report(
+                    manifest,
+                    meta.get("generation", 1),
+                    refused=self.refusing.get((host, manifest["kind"]), ""),
+                )
+                for manifest in document["spec"]["workload"]["manifests"]
+            ]
+            reports = [
+                {**report, **self._feedback(document, manifest)}
+                if report["resourceMeta"]["kind"] == "HostedCluster"
+                else report
+                for report in reports
+            ]
+            status = {"resourceStatus": {"manifests": reports}}
             new = {**document, "metadata": {**meta, "finalizers": [AGENT_FINALIZER]}, "status": status}
             if new != document:
                 self.write(key, new)
+
+    def _feedback(self, document: Document, manifest: Document) -> Document:
+        """Return the values that the work asks for, as a work agent finds them in the object."""
+        work = msgspec.convert(document, ManifestWork)
+        rules = [rule for config in work.spec.manifestConfigs for rule in config.feedbackRules]
+        values, _ = feedback(
+            {**manifest, "status": self.statuses.get(manifest["metadata"]["name"], {})}, rules
+        )
+        return {} if values is None else {"statusFeedback": encode(values)}
 
     async def live(self, *, every: float = 60.0, applies: float = 1.0) -> None:
         """Run agents and providers."""
@@ -264,26 +329,35 @@ class HostingHub(KillableHub):
             at += applies
 
 
-def _applied(manifest: Document) -> Document:
+def _report(manifest: Document, generation: int, *, refused: str) -> Document:
+    condition = reported_condition("Applied", "False" if refused else "True")
+    if refused:
+        condition["message"] = f"Failed to apply manifest: {refused}"
     return {
         "resourceMeta": {
             "ordinal": 0,
-            "group": "hypershift.openshift.io",
-            "kind": "HostedCluster",
-            "resource": "hostedclusters",
+            "group": manifest["apiVersion"].rpartition("/")[0],
+            "kind": manifest["kind"],
+            "resource": f"{manifest['kind'].lower()}s",
             "name": manifest["metadata"]["name"],
-            "namespace": manifest["metadata"]["namespace"],
+            "namespace": manifest["metadata"].get("namespace", ""),
         },
-        "conditions": [reported_condition("Applied", "True")],
+        "conditions": [{**condition, "observedGeneration": generation}],
     }
 
 
 @asynccontextmanager
-async def controlling(hub: HostingHub, *, meters: Meters | None = None) -> AsyncIterator[Events]:
+async def controlling(
+    hub: HostingHub, *, meters: Meters | None = None, scheduling: Scheduling | None = None
+) -> AsyncIterator[Events]:
     """Run the controller, until the block ends or it is killed."""
     events = Events(hub)
     controller = HostingController(
-        hub.client, meters=meters or Meters(), recorder=cast("Recorder", events), clock=LoopClock()
+        hub.client,
+        meters=meters or Meters(),
+        recorder=cast("Recorder", events),
+        scheduling=scheduling or DEFAULT_SCHEDULING,
+        clock=LoopClock(),
     )
     controller.watch(hub.informers)
     work = asyncio.create_task(controller.run(ALONE))

@@ -1,44 +1,48 @@
 """A hub, two hosting clusters with work agents, and the hosting controller with exactly its rights."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+import yaml
 from msgspec import Struct
 
+from controllers.hosting.hosting_hub import DEFAULT_SCHEDULING
 from controllers.hubs import HubUnderTest, hub_of
 from controllers.running import limited
-from fairway.api.hosted_request import CONFIRMED, HostedClusterRequest
-from fairway.api.meta import ObjectMeta, format_time
-from fairway.controllers.hosting import RULES, HostingController
-from fairway.controllers.informer_factory import InformerFactory
-from fairway.controllers.leadership import ALONE
-from fairway.klusterlet.works import WorkAgent
-from fairway.kube import (
+from fairway.api.hosted_request import CONFIRMED, UNSCHEDULABLE, HostedClusterRequest
+from fairway.api.resources import (
     ADD_ON_PLACEMENT_SCORES,
     HOSTED_CLUSTER_REQUESTS,
+    HOSTING_POLICIES,
     MANAGED_CLUSTERS,
     MANIFEST_WORKS,
-    Client,
-    Connection,
-    NotFound,
-    Patch,
-    Recorder,
-    Resource,
 )
-from fairway.kube.rbac import Rule
-from fairway.kube.transport import Response
+from fairway.controllers.hosting import RULES, HostingController
+from fairway.controllers.runtime.informer_factory import InformerFactory
+from fairway.controllers.runtime.leadership import ALONE
+from fairway.klusterlet.works import WorkAgent
 from fairway.observe.meters import Meters
+from fairway.workloads.hosting.rules.host_namespaces import derived_namespace
+from fairway.workloads.hosting.workload import MOVE_TO, RECOVER_FROM, loss_of
+from kubewire.api.meta import ObjectMeta, find_condition, format_time
+from kubewire.client import Client, Connection, NotFound, Patch, Recorder, Resource
+from kubewire.client.rbac import Rule
+from kubewire.client.transport import Response
 from rigs.fake_hub import reported_condition
+from rigs.hypershift import KINDS, POOL, SMALLEST, definition
 from rigs.kubernetes import Tools
-from rigs.waiting import fresh, gone, until
+from rigs.waiting import fresh, until, until_deleted
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+HOW_TO = Path(__file__).parents[3] / "docs" / "how-to" / "hosting.md"
 MOST_WRITES = 20
 SECRETS = Rule(groups=("",), resources=("secrets",), verbs=("get",))
 """Users grant it in the namespaces of requests."""
@@ -59,29 +63,6 @@ HOSTED_CLUSTERS: Resource[HostedCluster] = Resource(
 )
 
 
-def definition(plural: str, kind: str) -> dict[str, Any]:
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    version = {
-        "name": "v1beta1",
-        "served": True,
-        "storage": True,
-        "subresources": {"status": {}},
-        "schema": {"openAPIV3Schema": schema},
-    }
-    names = {"plural": plural, "singular": kind.lower(), "kind": kind, "listKind": f"{kind}List"}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.hypershift.openshift.io"},
-        "spec": {
-            "group": "hypershift.openshift.io",
-            "scope": "Namespaced",
-            "names": names,
-            "versions": [version],
-        },
-    }
-
-
 @pytest.fixture(scope="module")
 def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Connection]]:
     """The API servers of two hosting clusters."""
@@ -96,8 +77,8 @@ def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Connecti
 
 async def _define(connection: Connection) -> None:
     async with Client(connection) as client:
-        for plural, kind in (("hostedclusters", "HostedCluster"), ("nodepools", "NodePool")):
-            await client.request("POST", DEFINITIONS, body=definition(plural, kind))
+        for plural in KINDS:
+            await client.request("POST", DEFINITIONS, body=definition(plural))
 
 
 @dataclass
@@ -132,7 +113,23 @@ class HostingHarness:
     def __init__(self, client: Client, connection: Connection, spokes: list[Client]) -> None:
         self.client, self._connection, self.spokes = client, connection, spokes
         self.namespace = fresh("tenant")
+        self.on_host = derived_namespace(self.namespace)
         self.hosts = [fresh("host"), fresh("host")]
+        self._agents: dict[int, asyncio.Task[None]] = {}
+
+    def start_agent(self, number: int) -> None:
+        agent = WorkAgent(self.client, self.spokes[number], self.hosts[number])
+        self._agents[number] = asyncio.create_task(agent.run())
+
+    async def stop_agent(self, number: int) -> None:
+        task = self._agents.pop(number)
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+    async def stop_agents(self) -> None:
+        for number in tuple(self._agents):
+            await self.stop_agent(number)
 
     async def build(self) -> None:
         for namespace in (self.namespace, *self.hosts):
@@ -152,10 +149,7 @@ class HostingHarness:
         await self.client.create(
             MANAGED_CLUSTERS, {"metadata": {"name": name}, "spec": {"hubAcceptsClient": True}}
         )
-        claims = [{"name": "hostingcluster.hypershift.openshift.io", "value": "true"}]
-        conditions = [reported_condition("ManagedClusterConditionAvailable", "True")]
-        status = {"status": {"conditions": conditions, "clusterClaims": claims}}
-        await self.client.patch(MANAGED_CLUSTERS, name, status, kind=Patch.MERGE, subresource="status")
+        await self.mark(name, "True")
         meta = {"metadata": {"name": "hosted-clusters-score"}}
         await self.client.create(ADD_ON_PLACEMENT_SCORES, meta, namespace=name)
         load = {
@@ -173,13 +167,21 @@ class HostingHarness:
             subresource="status",
         )
 
-    async def ask(self) -> str:
+    async def mark(self, name: str, available: str) -> None:
+        """Report that a hosting cluster is available, or that it has not been for years."""
+        claims = [{"name": "hostingcluster.hypershift.openshift.io", "value": "true"}]
+        conditions = [reported_condition("ManagedClusterConditionAvailable", available)]
+        status = {"status": {"conditions": conditions, "clusterClaims": claims}}
+        await self.client.patch(MANAGED_CLUSTERS, name, status, kind=Patch.MERGE, subresource="status")
+
+    async def ask(self, **fields: Any) -> str:
         name = fresh("web")
         spec = {
-            "hostedCluster": {"spec": {"platform": {"type": "None"}, "pullSecret": {"name": "pull"}}},
-            "nodePools": [{"name": f"{name}-workers", "spec": {"replicas": 2}}],
+            "hostedCluster": {"spec": SMALLEST},
+            "nodePools": [{"name": f"{name}-workers", "spec": POOL}],
             "secrets": [{"name": "pull"}],
             "constraints": {"selector": {}},
+            **fields,
         }
         await self.client.create(
             HOSTED_CLUSTER_REQUESTS, {"metadata": {"name": name}, "spec": spec}, namespace=self.namespace
@@ -191,23 +193,51 @@ class HostingHarness:
             self.client,
             HOSTED_CLUSTER_REQUESTS,
             name,
-            lambda each: each.status.phase == CONFIRMED,
+            lambda request: request.status.phase == CONFIRMED,
             namespace=self.namespace,
+        )
+
+    async def report(self, name: str, *conditions: dict[str, str]) -> None:
+        """Replace the conditions of a HostedCluster, as HyperShift's operator does."""
+        await self.spokes[0].patch(
+            HOSTED_CLUSTERS,
+            name,
+            {"status": {"conditions": [*conditions]}},
+            kind=Patch.MERGE,
+            namespace=self.on_host,
+            subresource="status",
+        )
+
+    async def is_available(self, name: str, *wanted: str) -> str:
+        """Return the status of the request's condition Available, once it is as wanted."""
+
+        def status(request: HostedClusterRequest) -> str:
+            condition = find_condition(request.status.conditions, "Available")
+            return "" if condition is None else condition.status
+
+        return status(
+            await until(
+                self.client,
+                HOSTED_CLUSTER_REQUESTS,
+                name,
+                lambda request: not wanted or status(request) in wanted,
+                namespace=self.namespace,
+            )
         )
 
     async def delete(self, name: str) -> None:
         with suppress(NotFound):
             await self.client.delete(HOSTED_CLUSTER_REQUESTS, name, namespace=self.namespace)
-        await gone(self.client, HOSTED_CLUSTER_REQUESTS, name, namespace=self.namespace)
+        await until_deleted(self.client, HOSTED_CLUSTER_REQUESTS, name, namespace=self.namespace)
 
     async def hosted(self, name: str) -> list[int]:
         """Return the hosting clusters, by number, that have the HostedCluster."""
-        found: list[int] = []
+        spokes: list[int] = []
         for number, spoke in enumerate(self.spokes):
             with suppress(NotFound):
-                await spoke.get(HOSTED_CLUSTERS, name, namespace="clusters")
-                found.append(number)
-        return found
+                await spoke.get(HOSTED_CLUSTERS, name, namespace=self.on_host)
+                spokes.append(number)
+        return spokes
 
     @asynccontextmanager
     async def controller(self, killed: Killed | None = None) -> AsyncIterator[None]:
@@ -215,7 +245,9 @@ class HostingHarness:
             if killed is not None:
                 killed.install(client)
             recorder = cast("Recorder", SimpleNamespace(event=lambda *_, **__: True))
-            controller = HostingController(client, meters=Meters(), recorder=recorder)
+            controller = HostingController(
+                client, meters=Meters(), recorder=recorder, scheduling=DEFAULT_SCHEDULING
+            )
             informers = InformerFactory(client)
             controller.watch(informers)
             async with informers:
@@ -236,20 +268,15 @@ async def harness(
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(Client(hub.administrator))
         connection = await limited(client, hub.administrator, (*RULES, SECRETS))
-        spokes = [await stack.enter_async_context(Client(each)) for each in clusters]
+        spokes = [await stack.enter_async_context(Client(cluster)) for cluster in clusters]
         made = HostingHarness(client, connection, spokes)
         await made.build()
-        tasks = [
-            asyncio.create_task(WorkAgent(client, spoke, name).run())
-            for name, spoke in zip(made.hosts, spokes, strict=True)
-        ]
+        for number in range(len(spokes)):
+            made.start_agent(number)
         try:
             yield made
         finally:
-            for task in tasks:
-                task.cancel()
-                with suppress(asyncio.CancelledError):
-                    await task
+            await made.stop_agents()
             for name in made.hosts:
                 await client.delete(MANAGED_CLUSTERS, name)
 
@@ -259,19 +286,177 @@ async def test_hosted_cluster_is_created_on_the_emptier_host_and_deleted_with_it
 ) -> None:
     async with harness.controller():
         name = await harness.ask()
-        found = await harness.confirmed(name)
-        assert found.status.hostingCluster is not None
-        assert found.status.hostingCluster.name == harness.hosts[0]
+        confirmed = await harness.confirmed(name)
+        assert confirmed.status.hostingCluster is not None
+        assert confirmed.status.hostingCluster.name == harness.hosts[0]
         assert await harness.hosted(name) == [0]
         pool = await harness.spokes[0].request(
-            "GET", f"/apis/hypershift.openshift.io/v1beta1/namespaces/clusters/nodepools/{name}-workers"
+            "GET",
+            f"/apis/hypershift.openshift.io/v1beta1/namespaces/{harness.on_host}/nodepools/{name}-workers",
         )
         assert b'"clusterName"' in pool.body
-        secret = await harness.spokes[0].request("GET", "/api/v1/namespaces/clusters/secrets/pull")
+        secret = await harness.spokes[0].request("GET", f"/api/v1/namespaces/{harness.on_host}/secrets/pull")
         assert b"c2VjcmV0" in secret.body
         await harness.delete(name)
         assert await harness.hosted(name) == []
-        await harness.spokes[0].request("GET", "/api/v1/namespaces/clusters")  # it stays for others
+        await harness.spokes[0].request("GET", f"/api/v1/namespaces/{harness.on_host}")  # it stays for others
+
+
+async def test_request_follows_the_availability_that_the_hosted_cluster_reports(
+    harness: HostingHarness,
+) -> None:
+    async with harness.controller():
+        name = await harness.ask()
+        await harness.confirmed(name)
+        assert await harness.is_available(name) == "False", "HyperShift has not reported anything yet"
+        for status in ("True", "False", "True"):
+            await harness.report(name, reported_condition("Available", status))
+            await harness.is_available(name, status)
+        await harness.report(name, reported_condition("Degraded", "True"))
+        await harness.is_available(name, "False")
+        await harness.delete(name)
+
+
+async def test_smallest_request_of_the_docs_is_accepted_with_the_template_of_the_docs(
+    harness: HostingHarness,
+) -> None:
+    asked, policy = documents_of_the_docs()
+    name = fresh("policy")
+    await harness.client.create(HOSTING_POLICIES, {"metadata": {"name": name}, "spec": policy["spec"]})
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "pull-secret"},
+        "data": {"key": "eA=="},
+    }
+    await harness.client.request("POST", f"/api/v1/namespaces/{harness.namespace}/secrets", body=secret)
+    async with harness.controller():
+        pools = [{"name": "workers", "spec": {"replicas": 1}}]
+        for spec in (asked["spec"], {**asked["spec"], "nodePools": pools}):
+            body = {"metadata": {"name": fresh("shop")}, "spec": {**spec, "policy": name}}
+            made = await harness.client.create(HOSTED_CLUSTER_REQUESTS, body, namespace=harness.namespace)
+            await until(
+                harness.client,
+                HOSTED_CLUSTER_REQUESTS,
+                made.metadata.name,
+                lambda request: is_true(request, "Applied"),
+                namespace=harness.namespace,
+            )
+            await harness.delete(made.metadata.name)
+    await harness.client.delete(HOSTING_POLICIES, name)
+
+
+async def test_request_that_the_definition_refuses_gives_its_place_up(harness: HostingHarness) -> None:
+    """Without a template, the smallest request lacks fields that HyperShift requires."""
+    asked, _ = documents_of_the_docs()
+    async with harness.controller():
+        name = fresh("shop")
+        body = {"metadata": {"name": name}, "spec": asked["spec"]}
+        await harness.client.create(HOSTED_CLUSTER_REQUESTS, body, namespace=harness.namespace)
+        refused = await until(
+            harness.client,
+            HOSTED_CLUSTER_REQUESTS,
+            name,
+            lambda request: request.status.phase == UNSCHEDULABLE,
+            namespace=harness.namespace,
+        )
+        condition = find_condition(refused.status.conditions, "Scheduled")
+        assert condition is not None
+        assert condition.reason == "Misconfigured"
+        assert "spec.release: Required value" in condition.message
+        assert (refused.status.hostingCluster, refused.status.reservation) == (None, None)
+        assert [refusal.cause for refusal in refused.status.refusals] == ["Object"]
+        fixed = {"spec": {"hostedCluster": {"spec": SMALLEST}}}
+        await harness.client.patch(
+            HOSTED_CLUSTER_REQUESTS, name, fixed, kind=Patch.MERGE, namespace=harness.namespace
+        )
+        await harness.confirmed(name)
+        await harness.delete(name)
+
+
+async def test_refused_node_pool_shows_on_a_request_whose_hosted_cluster_exists(
+    harness: HostingHarness,
+) -> None:
+    async with harness.controller():
+        name = fresh("web")
+        pools = [{"name": f"{name}-workers", "spec": {"replicas": 1}}]
+        spec = {"hostedCluster": {"spec": SMALLEST}, "nodePools": pools}
+        await harness.client.create(
+            HOSTED_CLUSTER_REQUESTS, {"metadata": {"name": name}, "spec": spec}, namespace=harness.namespace
+        )
+        edited = await until(
+            harness.client,
+            HOSTED_CLUSTER_REQUESTS,
+            name,
+            lambda request: (
+                request.status.phase == CONFIRMED and not is_true(request, "Applied", unknown=True)
+            ),
+            namespace=harness.namespace,
+        )
+        condition = find_condition(edited.status.conditions, "Applied")
+        assert condition is not None
+        assert condition.reason == "NotApplied"
+        assert f"NodePool {harness.on_host}/{name}-workers" in condition.message
+        assert "spec.release: Required value" in condition.message
+        await harness.delete(name)
+
+
+def is_true(request: HostedClusterRequest, type_: str, *, unknown: bool = False) -> bool:
+    condition = find_condition(request.status.conditions, type_)
+    return unknown if condition is None else condition.status == "True"
+
+
+def documents_of_the_docs() -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the smallest request, and the policy with a template."""
+    blocks = re.findall(r"^```yaml\n(.*?)^```$", HOW_TO.read_text(), re.MULTILINE | re.DOTALL)
+    request, policy = map(yaml.safe_load, blocks[:2])
+    assert (request["kind"], policy["kind"]) == ("HostedClusterRequest", "HostingPolicy")
+    return request, policy
+
+
+async def test_recovered_hosted_cluster_is_removed_by_the_agent_of_a_host_that_returns(
+    harness: HostingHarness,
+) -> None:
+    policy = fresh("policy")
+    spec = {"hostLoss": {"recreate": "Approved"}}
+    await harness.client.create(HOSTING_POLICIES, {"metadata": {"name": policy}, "spec": spec})
+    async with harness.controller():
+        name = await harness.ask(policy=policy)
+        await harness.confirmed(name)
+        await harness.stop_agent(0)
+        await harness.mark(harness.hosts[0], "Unknown")
+        lost = await until(
+            harness.client,
+            HOSTED_CLUSTER_REQUESTS,
+            name,
+            lambda request: bool(loss_of(request)),
+            namespace=harness.namespace,
+        )
+        annotations = {MOVE_TO: harness.hosts[1], RECOVER_FROM: loss_of(lost)}
+        await harness.client.patch(
+            HOSTED_CLUSTER_REQUESTS,
+            name,
+            {"metadata": {"annotations": annotations}},
+            kind=Patch.MERGE,
+            namespace=harness.namespace,
+        )
+        await until(
+            harness.client,
+            HOSTED_CLUSTER_REQUESTS,
+            name,
+            lambda request: request.status.phase == CONFIRMED and not loss_of(request),
+            namespace=harness.namespace,
+        )
+        assert await harness.hosted(name) == [0, 1], "nothing on the lost host has changed yet"
+        await harness.mark(harness.hosts[0], "True")
+        harness.start_agent(0)
+        await until_deleted(
+            harness.client, MANIFEST_WORKS, f"hosted-{lost.metadata.uid}", namespace=harness.hosts[0]
+        )
+        assert await harness.hosted(name) == [1]
+        await harness.delete(name)
+        assert await harness.hosted(name) == []
+    await harness.client.delete(HOSTING_POLICIES, policy)
 
 
 async def test_controller_killed_at_every_write_converges_on_a_hub(harness: HostingHarness) -> None:
@@ -296,7 +481,7 @@ async def test_controller_killed_at_every_write_converges_on_a_hub(harness: Host
         assert await harness.hosted(name) == []
         for host in harness.hosts:
             works = await harness.client.list(MANIFEST_WORKS, namespace=host)
-            assert [each.metadata.name for each in works.items] == []
+            assert [work.metadata.name for work in works.items] == []
         write += 1
 
 

@@ -1,18 +1,20 @@
 """The hosting controller in virtual time: from a request to a hosted cluster, and back."""
 
 import asyncio
+import copy
 from typing import Any
 
 import pytest
 
 from controllers.hosting.hosting_hub import NAMESPACE, HostingHub, controlling, living
 from fairway.api.hosted_request import CONFIRMED
+from fairway.api.resources import MANIFEST_WORKS
 from fairway.controllers.hosting.hub_access import SECRET_FORBIDDEN
-from fairway.hosting.demand import UNKNOWN_SIZE
-from fairway.hosting.status import TOO_LATE, WORK_OF_OTHERS
-from fairway.hosting.work import SECRET_MISSING
-from fairway.hosting.workload import NO_PLACEMENT
-from fairway.kube import MANIFEST_WORKS
+from fairway.workloads.hosting.requests.demand import UNKNOWN_SIZE
+from fairway.workloads.hosting.requests.request_status import TOO_LATE, WORK_OF_OTHERS
+from fairway.workloads.hosting.requests.work import AVAILABLE_PATH, SECRET_MISSING
+from fairway.workloads.hosting.workload import NO_PLACEMENT
+from rigs.fake_hub import reported_condition
 
 pytestmark = [pytest.mark.looptime, pytest.mark.usefixtures("no_error_logs")]
 
@@ -30,16 +32,17 @@ async def test_request_is_reserved_bound_and_confirmed_on_the_host_with_more_roo
     hub.ask("web")
     async with living(hub), controlling(hub) as events:
         await hub.until(lambda: hub.phase("web") == CONFIRMED)
-        found = hub.request("web")
-        assert hub.hosted == {"h1": {}, "h2": {"web": found.metadata.uid}}
-        assert hub.works() == [("h2", f"hosted-{found.metadata.uid}")]
-        assert found.status.reservation is not None
-        assert found.status.reservation.amounts["cpu"] == "5"
-        assert {each.plugin for each in found.status.scores} >= {"Headroom", "HostedClusters"}
-        assert {each.type: each.status for each in found.status.conditions} == {
+        web = hub.request("web")
+        assert hub.hosted == {"h1": {}, "h2": {"web": web.metadata.uid}}
+        assert hub.works() == [("h2", f"hosted-{web.metadata.uid}")]
+        assert web.status.reservation is not None
+        assert web.status.reservation.amounts["cpu"] == "5"
+        assert {score.plugin for score in web.status.scores} >= {"Headroom", "HostedClusters"}
+        assert {condition.type: condition.status for condition in web.status.conditions} == {
             "Scheduled": "True",
             "Bound": "True",
             "Confirmed": "True",
+            "Applied": "True",
             "Available": "False",
         }
         assert events.reasons() == ["Scheduled", "Confirmed"]
@@ -257,3 +260,29 @@ async def test_policy_status_has_hosts_load_and_room() -> None:
             15,
         )
         assert status["conditions"][0]["reason"] == "Applies"
+
+
+async def test_manifest_work_of_an_earlier_version_gets_the_feedback_rules_that_agents_can_follow() -> None:
+    """Its path lacked .status, so that no agent reported a value. What the agent applied stays."""
+    hub = two_hosts()
+    hub.statuses["web"] = {"conditions": [reported_condition("Available", "True")]}
+    hub.ask("web")
+    async with living(hub):
+        async with controlling(hub):
+            await hub.until(lambda: hub.phase("web") == CONFIRMED)
+            await hub.until(lambda: hub.reason("web", "Available") == "ControlPlaneAvailable")
+        ((host, name),) = hub.works()
+        key = (MANIFEST_WORKS.plural, host, name)
+        document = copy.deepcopy(hub.documents[key])
+        path = document["spec"]["manifestConfigs"][0]["feedbackRules"][0]["jsonPaths"][0]
+        path["path"] = path["path"].removeprefix(".status")
+        hub.write(key, document)
+        await hub.until(lambda: "statusFeedback" not in str(hub.documents[key]["status"]))
+        async with controlling(hub):
+            await hub.until(lambda: "statusFeedback" in str(hub.documents[key]["status"]))
+            current = hub.documents[key]
+            assert AVAILABLE_PATH in str(current["spec"]["manifestConfigs"])
+            assert current["spec"]["workload"] == document["spec"]["workload"]
+            assert current["metadata"]["uid"] == document["metadata"]["uid"]
+            hub.statuses["web"] = {}
+            await hub.until(lambda: hub.reason("web", "Available") == "ControlPlaneNotAvailable")

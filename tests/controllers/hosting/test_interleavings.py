@@ -1,5 +1,5 @@
-"""Random interleavings of requests, decisions of Placements, deletions, loads, lost hosts, late agents, crashes and
-restarts."""
+"""Random interleavings of requests, decisions of Placements, deletions, loads, lost and silent hosts, recoveries, late
+agents, crashes and restarts."""
 
 import asyncio
 import os
@@ -8,8 +8,9 @@ from collections import Counter
 
 import pytest
 
-from controllers.hosting.hosting_hub import HostingHub, controlling
+from controllers.hosting.hosting_hub import NAMESPACE, HostingHub, controlling
 from fairway.api.hosted_request import CONFIRMED
+from fairway.workloads.hosting.workload import loss_of
 
 pytestmark = [pytest.mark.looptime, pytest.mark.usefixtures("no_error_logs")]
 
@@ -18,6 +19,7 @@ STEPS = 30
 MOVES = (
     *("ask", "ask", "ask", "withdraw", "publish", "publish", "work", "work"),
     *("wait", "others", "lose", "add", "kill", "decide", "decide"),
+    *("silence", "silence", "return", "recover", "recover"),
 )
 MOST = 3
 """Hosted clusters on a host."""
@@ -31,14 +33,17 @@ class HostingSimulation:
         self.hub = HostingHub()
         self.hosts: list[str] = []
         self.lost: set[str] = set()
+        self.silent: set[str] = set()
         self.asked = self.decided = 0
         for _ in range(2):
             self.add_host()
         self.hub.policy(
             maxPerHost=MOST,
+            placementNamespaces=[NAMESPACE],
             reservationTimeout="2m",
             spareHosts=self.chance.choice((0, 0, 1)),
             strategy=self.chance.choice(("Spread", "Pack")),
+            hostLoss={"recreate": "Approved", "after": "1m"},
         )
 
     def add_host(self) -> None:
@@ -51,7 +56,7 @@ class HostingSimulation:
         return [key[2] for key in self.hub.documents if key[0] == "hostedclusterrequests"]
 
     async def step(self) -> None:
-        hub, alive = self.hub, [name for name in self.hosts if name not in self.lost]
+        hub, alive = self.hub, [name for name in self.hosts if name not in self.lost | self.silent]
         move = self.chance.choice(MOVES)
         if move == "ask":
             self.asked += 1
@@ -80,6 +85,16 @@ class HostingSimulation:
             name = self.chance.choice(alive)
             self.lost.add(name)
             hub.lose(name)
+        elif move == "silence" and len(alive) > 1 and self.chance.random() < 0.4:
+            name = self.chance.choice(alive)
+            self.silent.add(name)
+            hub.mark(name, "Unknown")
+        elif move == "return" and self.silent:
+            self.give_back(self.chance.choice(sorted(self.silent)))
+        elif move == "recover" and alive:
+            for name in self.names():
+                if loss_of(hub.request(name)):
+                    hub.recover(name, self.chance.choice(alive))
         elif move == "add" and len(self.hosts) < 5:
             self.add_host()
         elif move == "kill":
@@ -87,29 +102,38 @@ class HostingSimulation:
         await asyncio.sleep(self.chance.choice((0, 0.1, 1, 5, 40)))
         self.check()
 
+    def give_back(self, host: str) -> None:
+        """A host returns, and its agent works before anything else happens."""
+        self.silent.remove(host)
+        self.hub.mark(host, "True")
+        self.hub.work(host)
+
     def residents(self, host: str) -> int:
         requests = [self.hub.request(name) for name in self.names()]
         return sum(
-            each.status.hostingCluster is not None and each.status.hostingCluster.name == host
-            for each in requests
+            request.status.hostingCluster is not None and request.status.hostingCluster.name == host
+            for request in requests
         )
 
     def check(self) -> None:
         hub = self.hub
-        for name in hub.hosted:
+        answering = hub.hosted.keys() - self.silent
+        for name in answering:
             assert hub.load(name) <= MOST, f"{name} is beyond its capacity"
-        everywhere = Counter(uid for hosted in hub.hosted.values() for uid in hosted.values())
+        everywhere = Counter(uid for name in answering for uid in hub.hosted[name].values())
         assert all(count == 1 for count in everywhere.values()), "a request was created twice"
         for name in self.names():
-            found = hub.request(name)
-            if found.status.phase == "Unschedulable":
-                assert found.status.conditions[0].message, "a refusal without a reason"
+            request = hub.request(name)
+            if request.status.phase == "Unschedulable":
+                assert request.status.conditions[0].message, "a refusal without a reason"
 
     async def settle(self) -> None:
         """Everything works again: all requests are placed or refused, all deleted ones gone."""
         hub = self.hub
         hub.revive()
         async with controlling(hub):
+            for host in sorted(self.silent):
+                self.give_back(host)
             for _ in range(12):
                 await asyncio.sleep(20)
                 hub.work()
@@ -117,14 +141,15 @@ class HostingSimulation:
                 for name in hub.hosted:
                     hub.publish(name)
             for name in self.names():
-                found = hub.request(name)
-                assert found.metadata.deletionTimestamp is None, f"{name} is not released"
+                request = hub.request(name)
+                assert request.metadata.deletionTimestamp is None, f"{name} is not released"
                 gone = (
-                    found.status.hostingCluster is not None and found.status.hostingCluster.name in self.lost
+                    request.status.hostingCluster is not None
+                    and request.status.hostingCluster.name in self.lost
                 )
-                assert gone or found.status.phase in (CONFIRMED, "Unschedulable"), (name, found.status)
-                if found.status.phase == CONFIRMED and not gone:
-                    assert hub.hosted[hub.place(name)][name] == found.metadata.uid, f"{name} is lost"
+                assert gone or request.status.phase in (CONFIRMED, "Unschedulable"), (name, request.status)
+                if request.status.phase == CONFIRMED and not gone:
+                    assert hub.hosted[hub.place(name)][name] == request.metadata.uid, f"{name} is lost"
             there = {name for hosted in hub.hosted.values() for name in hosted}
             assert there <= set(self.names()), "a hosted cluster without a request"
 

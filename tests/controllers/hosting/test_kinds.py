@@ -1,15 +1,24 @@
 """HostedClusterRequest and HostingPolicy on a hub: defaults, validation rules, status and printed columns."""
 
+import asyncio
 import json
+import re
 import uuid
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from controllers.settling import DEADLINE
 from fairway.api.hosted_request import RENAMED, SIZE_AND_DEMAND, TWO_SELECTIONS
-from fairway.api.hosting_policy import NEGATIVE_AMOUNT, SAME_TIMES
-from fairway.kube import HOSTED_CLUSTER_REQUESTS, HOSTING_POLICIES, Client, Invalid, Patch
+from fairway.api.hosting_policy import NEGATIVE_AMOUNT, NO_TOKENS, SAME_TIMES, SEVERAL_DEFAULTS
+from fairway.api.resources import HOSTED_CLUSTER_REQUESTS, HOSTING_POLICIES
+from kubewire.client import ApiError, Client, Invalid, Patch
+from rigs.processes import POLL
 
+DOCS = Path(__file__).parents[3] / "docs/how-to/hosting.md"
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 NAMESPACE = "default"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
@@ -40,7 +49,7 @@ async def test_request_is_defaulted_and_keeps_the_hosted_cluster(client: Client)
     name = unique()
     made = await client.create(HOSTED_CLUSTER_REQUESTS, request(name), namespace=NAMESPACE)
     assert (made.spec.policy, made.spec.priority) == ("default", 0)
-    assert made.spec.hostedCluster.namespace == "clusters"
+    assert made.spec.hostedCluster.namespace == ""
     assert made.spec.hostedCluster.spec == {"platform": {"type": "None"}, "any": [{"depth": None}]}
     status = {
         "status": {
@@ -58,8 +67,8 @@ async def test_request_is_defaulted_and_keeps_the_hosted_cluster(client: Client)
     assert written.status.reservation.amounts == {"cpu": "5", "memory": "17Gi"}
     path = HOSTED_CLUSTER_REQUESTS.path(namespace=NAMESPACE, name=name)
     table = json.loads((await client.request("GET", path, headers={"Accept": TABLE})).body)
-    assert [each["name"] for each in table["columnDefinitions"]] == [
-        *("Name", "Phase", "Host", "Size", "Reason", "Message", "Age"),
+    assert [column["name"] for column in table["columnDefinitions"]] == [
+        *("Name", "Phase", "Host", "Host Available", "Size", "Reason", "Message", "Age"),
     ]
     assert table["rows"][0]["cells"][:3] == [name, "Reserved", "host-1"]
     await client.delete(HOSTED_CLUSTER_REQUESTS, name, namespace=NAMESPACE)
@@ -101,6 +110,50 @@ async def test_hub_refuses_to_rename_the_hosted_cluster(client: Client) -> None:
     await client.delete(HOSTED_CLUSTER_REQUESTS, name, namespace=NAMESPACE)
 
 
+async def test_admission_policy_of_the_docs_permits_what_the_template_leaves_to_users(client: Client) -> None:
+    namespace = unique()
+    (documents,) = re.findall(
+        r"```yaml\n(apiVersion: admissionregistration.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL
+    )
+    admission, binding = yaml.safe_load_all(documents)
+    for document in (admission, binding):
+        document["metadata"]["name"] = namespace
+    binding["spec"]["policyName"] = namespace
+    mine = {"matchLabels": {"kubernetes.io/metadata.name": namespace}}  # the hub is shared with other tests
+    binding["spec"]["matchResources"] = {"namespaceSelector": mine}
+    await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": namespace}})
+    for plural, document in (
+        ("validatingadmissionpolicies", admission),
+        ("validatingadmissionpolicybindings", binding),
+    ):
+        await client.request("POST", f"{ADMISSION}/{plural}", body=document)
+    evil: list[tuple[str, dict[str, Any]]] = [
+        ("annotations: remove", {"hostedCluster": {"annotations": {"a": "b"}, "spec": {}}}),
+        ("release: remove", {"hostedCluster": {"spec": {"release": {"image": "evil"}}}}),
+        ("release: remove", {"nodePools": [{"name": "p", "spec": {"release": {"image": "evil"}}}]}),
+        ("platform: remove", {"nodePools": [{"name": "p", "spec": {"platform": {"type": "KubeVirt"}}}]}),
+    ]
+    async with asyncio.timeout(DEADLINE):
+        for words, spec in evil:
+            body, message = request(unique(), **{"hostedCluster": {"spec": {}}, **spec}), ""
+            while not message:  # a real hub enforces a policy a moment after its creation
+                try:
+                    await client.create(HOSTED_CLUSTER_REQUESTS, body, namespace=namespace, dry_run=True)
+                    await asyncio.sleep(POLL)
+                except ApiError as refused:
+                    message = str(refused)
+            assert words in message
+    name = unique()
+    good = request(name, hostedCluster={"spec": {"dns": {"baseDomain": "example.com"}}}, nodePools=[])
+    await client.create(HOSTED_CLUSTER_REQUESTS, good, namespace=namespace)
+    for finalizers in (["placement.fairway.dev/hosting"], []):
+        changed = {"metadata": {"finalizers": finalizers}}
+        await client.patch(HOSTED_CLUSTER_REQUESTS, name, changed, namespace=namespace, kind=Patch.MERGE)
+    await client.delete(HOSTED_CLUSTER_REQUESTS, name, namespace=namespace)
+    await client.request("DELETE", f"{ADMISSION}/validatingadmissionpolicybindings/{namespace}")
+    await client.request("DELETE", f"{ADMISSION}/validatingadmissionpolicies/{namespace}")
+
+
 async def test_hub_checks_and_defaults_policies(client: Client) -> None:
     name = unique()
     made = await client.create(
@@ -111,12 +164,21 @@ async def test_hub_checks_and_defaults_policies(client: Client) -> None:
     await client.delete(HOSTING_POLICIES, name)
     for spec, message in (
         ({"quietHours": [{**night(), "end": "22:00"}]}, SAME_TIMES),
+        ({"quota": {"cpu": "-4"}}, NEGATIVE_AMOUNT),
+        ({"tenants": [{"name": "t", "namespaces": ["a"], "quota": {"memory": -1}}]}, NEGATIVE_AMOUNT),
+        ({"priorityClasses": [defaulting("a"), defaulting("b")]}, SEVERAL_DEFAULTS),
         ({"sizes": [{"name": "tiny", "cpu": 1, "memory": "-2Gi"}]}, NEGATIVE_AMOUNT),
         ({"spareHosts": 2}, "spec.spareHosts"),
+        ({"permits": {"secretTypes": ["Opaque", "bootstrap.kubernetes.io/token"]}}, NO_TOKENS),
+        ({"permits": {"hostNamespaces": ["*"]}}, "spec.permits.hostNamespaces[0]"),
     ):
         with pytest.raises(Invalid) as refused:
             await client.create(HOSTING_POLICIES, policy(name, **spec))
         assert message in str(refused.value)
+
+
+def defaulting(name: str) -> dict[str, Any]:
+    return {"name": name, "value": 1, "default": True}
 
 
 def night() -> dict[str, Any]:

@@ -4,10 +4,10 @@ import pytest
 
 from controllers.hosting.hosting_hub import NAMESPACE, HostingHub, controlling, living
 from fairway.api.hosted_request import CONFIRMED
-from fairway.hosting.plugins.approved_move import OTHER_HOST
-from fairway.hosting.status import MOVE, NOT_MOVED
-from fairway.hosting.workload import MOVE_TO
-from fairway.kube import HOSTED_CLUSTER_REQUESTS
+from fairway.api.resources import HOSTED_CLUSTER_REQUESTS
+from fairway.workloads.hosting.plugins.approved_move import OTHER_HOST
+from fairway.workloads.hosting.requests.request_status import MOVE, NOT_MOVED
+from fairway.workloads.hosting.workload import MOVE_TO
 
 pytestmark = [pytest.mark.looptime, pytest.mark.usefixtures("no_error_logs")]
 

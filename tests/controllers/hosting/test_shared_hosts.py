@@ -10,14 +10,14 @@ from fairway.api.cluster import CONDITION_AVAILABLE
 from fairway.api.hosted_request import UNSCHEDULABLE, HostedClusterRequest
 from fairway.api.hosting_policy import COUNT_SCORE, SCORE_RESOURCE
 from fairway.api.placement import PlacementSpec
+from fairway.api.resources import HOSTED_CLUSTER_REQUESTS, HOSTING_POLICIES, MANAGED_CLUSTERS, PLACEMENTS
 from fairway.controllers.manager import Manager
 from fairway.controllers.settings import HOSTING, PLACEMENT, Settings
-from fairway.hosting.telemetry import HOSTING_CLAIM
-from fairway.kube import HOSTED_CLUSTER_REQUESTS, HOSTING_POLICIES, MANAGED_CLUSTERS, PLACEMENTS
-from fairway.plugins.score_debits import SCORE_DEBITS
 from fairway.testing import builders
+from fairway.workloads.hosting.fleet.telemetry import HOSTING_CLAIM
+from fairway.workloads.placement.plugins.score_debits import SCORE_DEBITS
 from rigs.fake_hub import reported_condition
-from rigs.waiting import gone, until
+from rigs.waiting import until, until_deleted
 
 BOTH: Final = Settings(controllers=frozenset({PLACEMENT, HOSTING}), election=None, event_updates=0)
 MOST: Final = 2
@@ -37,6 +37,9 @@ class SharedHosts:
 
     async def build(self) -> None:
         fleet = self.fleet
+        # The hub is shared with other tests, and a request that one of them left behind takes room on these hosts.
+        left = (await fleet.client.list(HOSTED_CLUSTER_REQUESTS)).items
+        assert not left, "requests of other tests: delete them where they are created"
         for word in ("a", "b"):
             await fleet.cluster(word, claims={HOSTING_CLAIM: "true"})
             conditions = [reported_condition(CONDITION_AVAILABLE, "True")]
@@ -47,7 +50,11 @@ class SharedHosts:
             await fleet.score(word, {COUNT_SCORE: 0}, resource=SCORE_RESOURCE, valid_until=until)
         policy = {
             "metadata": {"name": fleet.name("few")},
-            "spec": {"clusterSets": [fleet.name(SET)], "maxPerHost": MOST},
+            "spec": {
+                "clusterSets": [fleet.name(SET)],
+                "maxPerHost": MOST,
+                "placementNamespaces": [fleet.namespace],
+            },
         }
         await fleet.create(HOSTING_POLICIES, policy)
 
@@ -80,7 +87,9 @@ class SharedHosts:
     async def clear(self) -> None:
         for name in self._asked:
             await self.fleet.delete(HOSTED_CLUSTER_REQUESTS, name)
-            await gone(self.fleet.client, HOSTED_CLUSTER_REQUESTS, name, namespace=self.fleet.namespace)
+            await until_deleted(
+                self.fleet.client, HOSTED_CLUSTER_REQUESTS, name, namespace=self.fleet.namespace
+            )
         await self.fleet.delete(HOSTING_POLICIES, self.fleet.name("few"))
 
 
@@ -99,7 +108,7 @@ async def test_placements_and_requests_leave_each_others_room_alone_also_after_a
         assert sorted((await hosts.loads("p1", "p2")).values()) == [MOST, MOST]
         refused = await hosts.ask("r3", manager)
         assert refused.status.phase == UNSCHEDULABLE
-        reasons = " ".join(each.reason for each in refused.status.rejections)
+        reasons = " ".join(rejection.reason for rejection in refused.status.rejections)
         assert f"reserved by placement {fleet.namespace}/p" in reasons
         (free,) = fleet.chosen("p1")
         await fleet.delete(PLACEMENTS, "p1")
@@ -107,7 +116,7 @@ async def test_placements_and_requests_leave_each_others_room_alone_also_after_a
             fleet.client,
             HOSTED_CLUSTER_REQUESTS,
             "r3",
-            lambda each: each.status.hostingCluster is not None,
+            lambda current: current.status.hostingCluster is not None,
             namespace=fleet.namespace,
         )
         assert placed.status.hostingCluster is not None

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from fairway.controllers.machines.permit_server import DEFAULT_AUDIENCE
-from fairway.kube import Client
+from kubewire.client import Client
 
 RBAC = "rbac.authorization.k8s.io"
 NAMESPACE = "agents"
@@ -58,12 +58,12 @@ async def token(
     spec: dict[str, Any] = {"audiences": [audience]}
     if node:
         pod = f"{name}-{node}"
-        found = json.loads((await client.request("GET", f"/api/v1/namespaces/{NAMESPACE}/pods/{pod}")).body)
+        body = json.loads((await client.request("GET", f"/api/v1/namespaces/{NAMESPACE}/pods/{pod}")).body)
         spec["boundObjectRef"] = {
             "kind": "Pod",
             "apiVersion": "v1",
             "name": pod,
-            "uid": found["metadata"]["uid"],
+            "uid": body["metadata"]["uid"],
         }
     path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{name}/token"
     answer = json.loads((await client.request("POST", path, body={"spec": spec})).body)

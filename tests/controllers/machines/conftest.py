@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from controllers.machines.machine_rig import embedded_machine_hub, real_machine_hub
-from fairway.fleet.instant import Micros
-from fairway.machines.events import Event
-from fairway.machines.instructions import Instruction
-from fairway.machines.state import MachineState
-from machines.invariants import accounts, check_replies, check_state, check_what_if
+from fairway.hosts.instant import Micros
+from fairway.workloads.machines.events import Event
+from fairway.workloads.machines.instructions import Instruction
+from fairway.workloads.machines.state import MachineState
 from rigs.kubernetes import background
+from workloads.machines.invariants import accounts, check_replies, check_state, check_what_if
 
 
 @pytest.fixture(scope="session", params=["embedded", pytest.param("real", marks=pytest.mark.kube)])

@@ -8,23 +8,25 @@ from controllers.machines.machine_rig import NAMESPACE, MachineRig
 from fairway.api.kubevirt import (
     KUBEVIRT_GROUP,
     KUBEVIRT_VERSION,
+    PARALLEL_FROM_NODE,
+    PARALLEL_IN_CLUSTER,
     VirtualMachineInstance,
     VirtualMachineInstanceMigration,
 )
 from fairway.api.pod import Pod
-from fairway.controllers.machines.kinds import INSTANCE_MIGRATIONS, INSTANCES
-from fairway.kube import Batch, Client, Informer, NotFound, Patch, Resource
-from fairway.kube.resource import PODS, Key, key_of
-from fairway.machines.kubevirt import INSTANCE_KIND, MIGRATION_LABEL
-from fairway.machines.neonvm import record_of
-from fairway.whatif.simulation.machines.reconcile import ReconcileLoop, objects_of
+from fairway.api.resources import PODS
+from fairway.controllers.machines.kinds import INSTANCE_MIGRATIONS, INSTANCES, KUBEVIRTS
+from fairway.simulation.machines.reconcile import ReconcileLoop, objects_of
+from fairway.workloads.machines.kubevirt import INSTANCE_KIND, MIGRATION_LABEL
+from kubewire.api.resource import Key, key_of
+from kubewire.client import AlreadyExists, Batch, Client, Informer, NotFound, Patch, Resource
 
 CREATED_BY = "kubevirt.io/created-by"
 LAUNCHER = "virt-launcher"
 
 
 def kubevirt_crds() -> tuple[dict[str, Any], ...]:
-    return tuple(_crd(each) for each in (INSTANCES, INSTANCE_MIGRATIONS))
+    return tuple(_crd(resource) for resource in (INSTANCES, INSTANCE_MIGRATIONS, KUBEVIRTS))
 
 
 def _crd(resource: Resource[Any]) -> dict[str, Any]:
@@ -53,11 +55,15 @@ def _crd(resource: Resource[Any]) -> dict[str, Any]:
 
 
 class KubeVirt:
-    """``hold`` keeps migrations from copying."""
+    """``hold`` keeps migrations from copying. At most ``in_cluster`` migrations, and ``from_node`` of one node, have a
+    target pod, as with KubeVirt; others stay pending."""
 
     def __init__(self, rig: MachineRig) -> None:
         self._rig, self._client = rig, rig.client
         self.hold = False
+        self.in_cluster, self.from_node = PARALLEL_IN_CLUSTER, PARALLEL_FROM_NODE
+        self.waited: set[str] = set()
+        """Migrations that were pending because others were running."""
         self.planned: list[str] = []
         """The node that each migration named, in their order."""
         self.instances: Informer[VirtualMachineInstance] = Informer(rig.client, INSTANCES)
@@ -68,20 +74,22 @@ class KubeVirt:
     async def running(self) -> AsyncIterator["KubeVirt"]:
         async with self._loop.running(self.instances, self.migrations):
             informers: tuple[Informer[Any], ...] = (self.instances, self.migrations, self._rig.pods)
-            unsubscribe = [each.subscribe(lambda _: self._rig.changed.set()) for each in informers]
+            unsubscribe = [watched.subscribe(lambda _: self._rig.changed.set()) for watched in informers]
             unsubscribe.append(self.migrations.subscribe(self._changed))
             unsubscribe.append(self._rig.pods.subscribe(lambda _: self._wake()))
             try:
                 yield self
             finally:
-                for each in unsubscribe:
-                    each()
+                for stop in unsubscribe:
+                    stop()
                 for informer in (self.migrations, self.instances):
                     await _delete_all(self._client, informer)
+                with suppress(NotFound):
+                    await self._client.delete(KUBEVIRTS, "kubevirt", namespace=NAMESPACE)
 
     def _changed(self, batch: Batch[VirtualMachineInstanceMigration]) -> None:
-        for each in objects_of(batch):
-            self._loop.add(key_of(each))
+        for object_ in objects_of(batch):
+            self._loop.add(key_of(object_))
 
     def _wake(self) -> None:
         for key in self.migrations.store:
@@ -92,20 +100,19 @@ class KubeVirt:
         self._wake()
 
     def instance(self, name: str) -> VirtualMachineInstance:
-        found = self.instances.get(name, namespace=NAMESPACE)
-        assert found is not None, name
-        return found
+        stored = self.instances.get(name, namespace=NAMESPACE)
+        assert stored is not None, name
+        return stored
 
     def phases(self) -> list[str]:
         """The phases of the records of migrations."""
-        records = (record_of(each) for each in self.migrations.store.values())
-        return [each.phase for each in records if each is not None]
+        return [record.phase for record in self._rig.records()]
 
     def pods(self, name: str) -> list[Pod]:
         """The pods of an instance that have not finished."""
         uid = self.instance(name).metadata.uid
-        found = (each for each in self._rig.pods.store.values() if not each.finished)
-        return [each for each in found if each.metadata.labels.get(CREATED_BY) == uid]
+        running = (pod for pod in self._rig.pods.store.values() if not pod.finished)
+        return [pod for pod in running if pod.metadata.labels.get(CREATED_BY) == uid]
 
     async def add(self, name: str, units: int, node: str, **spec: Any) -> None:
         """Create an instance that runs on a node."""
@@ -153,20 +160,28 @@ class KubeVirt:
         target = f"{LAUNCHER}-{key[1]}"
         pod = self._rig.pod(target)
         if migration is None:
-            moved = any(pod is not None and pod.spec.nodeName == each.status.nodeName for each in self._all())
+            moved = any(
+                pod is not None and pod.spec.nodeName == instance.status.nodeName for instance in self._all()
+            )
             if pod is not None and not moved:
                 with suppress(NotFound):
                     await self._client.delete(PODS, target, namespace=NAMESPACE)
             return
         instance = self.instance(migration.spec.vmiName)
         source = next(
-            (each for each in self.pods(instance.metadata.name) if each.metadata.name != target), None
+            (other for other in self.pods(instance.metadata.name) if other.metadata.name != target), None
         )
         if not migration.status.phase:
+            await self._patch(INSTANCE_MIGRATIONS, key[1], {"phase": "Pending"})
+        elif migration.status.phase == "Pending":
+            if pod is None and not self._has_place(instance.status.nodeName):
+                self.waited.add(key[1])
+                return
             selector = migration.spec.addedNodeSelector
             self.planned += selector.values()
             labels = {MIGRATION_LABEL: migration.metadata.uid}
-            await self._launch(instance, target, labels=labels, selector=selector)
+            if pod is None:
+                await self._launch(instance, target, labels=labels, selector=selector)
             await self._patch(INSTANCE_MIGRATIONS, key[1], {"phase": "Scheduling"})
         elif pod is None or pod.status.phase != "Running":
             return
@@ -179,6 +194,30 @@ class KubeVirt:
             await self._patch(INSTANCE_MIGRATIONS, key[1], {"phase": "Succeeded", "migrationState": state})
         elif migration.status.phase == "Succeeded" and source is not None:
             await self._patch(PODS, source.metadata.name, {"phase": "Succeeded"})
+
+    def _has_place(self, node: str) -> bool:
+        """Return whether a further migration may leave a node, by those that run or have a target pod."""
+        running = [
+            other
+            for other in self.migrations.store.values()
+            if other.status.phase not in ("", "Pending", "Succeeded", "Failed")
+        ]
+        leaving = [other for other in running if self.instance(other.spec.vmiName).status.nodeName == node]
+        return len(running) < self.in_cluster and len(leaving) < self.from_node
+
+    async def configure(self, **migrations: int) -> None:
+        """Create or change the KubeVirt object, and follow it."""
+        self.in_cluster = migrations.get("parallelMigrationsPerCluster", PARALLEL_IN_CLUSTER)
+        self.from_node = migrations.get("parallelOutboundMigrationsPerNode", PARALLEL_FROM_NODE)
+        body = {
+            "metadata": {"name": "kubevirt"},
+            "spec": {"configuration": {"migrations": migrations}},
+        }
+        try:
+            await self._client.create(KUBEVIRTS, body, namespace=NAMESPACE)
+        except AlreadyExists:
+            await self._client.patch(KUBEVIRTS, "kubevirt", body, kind=Patch.MERGE, namespace=NAMESPACE)
+        self._wake()
 
     def _all(self) -> list[VirtualMachineInstance]:
         return list(self.instances.store.values())

@@ -14,25 +14,48 @@ from pathlib import Path
 from typing import Any
 
 from controllers.machines.agents import permit_request
+from fairway.api import crds
 from fairway.api.crd import machine_crds
-from fairway.api.meta import OwnerReference
+from fairway.api.machine_migration import MachineMigration
 from fairway.api.pod import Pod
+from fairway.api.resources import (
+    MACHINE_MIGRATIONS,
+    NODES,
+    PODS,
+    VIRTUAL_MACHINE_MIGRATIONS,
+    VIRTUAL_MACHINES,
+)
 from fairway.api.virtual_machine import (
     APPROVED,
     AUTO_MIGRATION_LABEL,
+    AUTOSCALING_LABEL,
     VM_NAME_LABEL,
     VirtualMachine,
     VirtualMachineMigration,
 )
-from fairway.controllers.informer_factory import InformerFactory
-from fairway.controllers.leadership import ALONE
 from fairway.controllers.machines.controller import MachinesController
-from fairway.controllers.machines.machine_options import MachineOptions
-from fairway.controllers.machines.machine_writer import MachineWriter
+from fairway.controllers.machines.options import MachineOptions
 from fairway.controllers.machines.permit_metrics import PermitMetrics
 from fairway.controllers.machines.virtual_machines import VirtualMachines
+from fairway.controllers.machines.writer import MachineWriter
+from fairway.controllers.runtime.informer_factory import InformerFactory
+from fairway.controllers.runtime.leadership import ALONE
+from fairway.controllers.runtime.writer import Writer
 from fairway.engine.ledger import HostAccount
-from fairway.kube import (
+from fairway.observe.meters import Meters
+from fairway.scheduling import Supervisor, Watchdog, load
+from fairway.simulation.machines.kubelet import SYNTHETIC, Kubelets
+from fairway.simulation.machines.neonvm import NeonVM, Step
+from fairway.testing.hub import hub_in_thread
+from fairway.workloads.machines.kubevirt import INSTANCE_KIND
+from fairway.workloads.machines.machine import VIRTUAL_MACHINE, Machine
+from fairway.workloads.machines.migration import Migration
+from fairway.workloads.machines.migration_record import migration_in, record_object
+from fairway.workloads.machines.permit_protocol import Permit, PermitError, decode_request, decode_size
+from fairway.workloads.machines.settings import MachineSettings, machine_settings
+from fairway.workloads.pods.profile import POD_KIND
+from kubewire.api.meta import OwnerReference
+from kubewire.client import (
     Client,
     Connection,
     HubEvents,
@@ -43,19 +66,8 @@ from fairway.kube import (
     Recorder,
     Resource,
 )
-from fairway.kube import load as load_kubeconfig
-from fairway.kube.events import EVENTS, Api
-from fairway.kube.resource import NODES, PODS, VIRTUAL_MACHINE_MIGRATIONS, VIRTUAL_MACHINES
-from fairway.machines.machine import VIRTUAL_MACHINE, Machine
-from fairway.machines.migration import Migration
-from fairway.machines.neonvm import record_of
-from fairway.machines.permit_protocol import Permit, PermitError, decode_request, decode_size
-from fairway.machines.settings import MachineSettings, machine_settings
-from fairway.observe.meters import Meters
-from fairway.scheduling import POD_DEFAULTS, Supervisor, Watchdog, load
-from fairway.testing.hub import hub_in_thread
-from fairway.whatif.simulation.machines.kubelet import SYNTHETIC, Kubelets
-from fairway.whatif.simulation.machines.neonvm import NeonVM, Step
+from kubewire.client import load as load_kubeconfig
+from kubewire.client.events import EVENTS, Api
 from rigs.kubernetes import Tools, controller_manager, real_hub
 
 NAMESPACE = "vms"
@@ -68,15 +80,17 @@ WAIT = 20.0
 
 
 class MortalClient(Client):
-    """A client that can be killed at a write: it then sends nothing any more, and waits for ever."""
+    """A client that can be killed at a write: it then sends nothing any more, and waits forever."""
 
     kill_at: tuple[int, bool] | None = None
     """The write, counted from 1, and whether the hub still carries it out."""
     writes = 0
+    patched: set[str]
+    """Kinds that were patched."""
     dead: asyncio.Event
 
     async def __aenter__(self) -> "MortalClient":
-        self.dead = asyncio.Event()
+        self.dead, self.patched = asyncio.Event(), set()
         await super().__aenter__()
         return self
 
@@ -96,6 +110,7 @@ class MortalClient(Client):
         return await self._write(lambda: super(MortalClient, self).create(*args, **more))
 
     async def patch(self, *args: Any, **more: Any) -> Any:
+        self.patched.add(args[0].kind)
         return await self._write(lambda: super(MortalClient, self).patch(*args, **more))
 
     async def delete(self, *args: Any, **more: Any) -> Any:
@@ -110,11 +125,14 @@ class MachineRig:
     machines: Informer[VirtualMachine]
     migrations: Informer[VirtualMachineMigration]
     pods: Informer[Pod]
+    recorded: Informer[MachineMigration]
     settings: MachineSettings
     controller: MachinesController | None = None
     mortal: MortalClient | None = None
     kinds: frozenset[str] | None = frozenset({VIRTUAL_MACHINE})
     """Kinds of virtual machines that the controller watches; None to follow their definitions."""
+    with_records: bool = True
+    """Whether the hub serves MachineMigrations."""
     wait: float = WAIT
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -147,7 +165,7 @@ class MachineRig:
 
     async def add_vm(self, name: str, units: int, node: str, *, movable: bool = False, **spec: Any) -> None:
         """Create a machine, and bind its pod to a node."""
-        labels = {AUTO_MIGRATION_LABEL: "true"} if movable else {}
+        labels = {AUTOSCALING_LABEL: "true", **({AUTO_MIGRATION_LABEL: "true"} if movable else {})}
         guest = {
             "cpus": {"min": 1, "use": units, "max": 64},
             "memorySlots": {"min": 1, "use": units, "max": 64},
@@ -173,6 +191,19 @@ class MachineRig:
 
     async def delete_migration(self, name: str) -> None:
         await self.client.delete(VIRTUAL_MACHINE_MIGRATIONS, name, namespace=NAMESPACE)
+
+    async def annotate_migration(self, name: str, annotations: dict[str, str]) -> None:
+        body = {"metadata": {"annotations": annotations}}
+        await self.client.patch(VIRTUAL_MACHINE_MIGRATIONS, name, body, kind=Patch.MERGE, namespace=NAMESPACE)
+
+    async def create_record(self, migration: Migration) -> None:
+        await self.client.create(MACHINE_MIGRATIONS, record_object(migration), namespace=NAMESPACE)
+
+    async def delete_record(self) -> None:
+        """Delete the record of the only migration."""
+        (name,) = [name for _, name in self.recorded.store]
+        await self.client.delete(MACHINE_MIGRATIONS, name, namespace=NAMESPACE)
+        await self.until(lambda: not self.recorded.store)
 
     async def create_migration(self, body: dict[str, Any]) -> None:
         await self.client.create(VIRTUAL_MACHINE_MIGRATIONS, body, namespace=NAMESPACE)
@@ -203,8 +234,8 @@ class MachineRig:
         dying = asyncio.create_task(self.mortal.dead.wait())
         await asyncio.wait((asking, dying), return_when=asyncio.FIRST_COMPLETED)
         answered = asking.done() and asking.exception() is None
-        for each in (asking, dying):
-            each.cancel()
+        for task in (asking, dying):
+            task.cancel()
         await asyncio.gather(asking, dying, return_exceptions=True)
         return answered
 
@@ -216,9 +247,9 @@ class MachineRig:
     # What a test reads
 
     def vm(self, name: str) -> VirtualMachine:
-        found = self.machines.get(name, namespace=NAMESPACE)
-        assert found is not None, name
-        return found
+        stored = self.machines.get(name, namespace=NAMESPACE)
+        assert stored is not None, name
+        return stored
 
     def pod(self, name: str) -> Pod | None:
         return self.pods.get(name, namespace=NAMESPACE)
@@ -235,26 +266,26 @@ class MachineRig:
         return "" if pod is None else pod.spec.nodeName
 
     def scheduled(self, pod: str) -> str:
-        found = self.pod(pod)
-        return "" if found is None else found.spec.nodeName
+        stored = self.pod(pod)
+        return "" if stored is None else stored.spec.nodeName
 
     def condition(self, pod: str) -> str:
         """The reason of the condition PodScheduled."""
-        found = self.pod(pod)
-        conditions = () if found is None else found.status.conditions
-        return next((each.reason for each in conditions if each.type == "PodScheduled"), "")
+        stored = self.pod(pod)
+        conditions = () if stored is None else stored.status.conditions
+        return next((condition.reason for condition in conditions if condition.type == "PodScheduled"), "")
 
     async def reported(self, name: str, reason: str) -> None:
         """Wait for an event about an object."""
         async with asyncio.timeout(self.wait):
             while True:
-                found = (await self.client.list(EVENTS, namespace=NAMESPACE)).items
-                if any((each.regarding.name, each.reason) == (name, reason) for each in found):
+                events = (await self.client.list(EVENTS, namespace=NAMESPACE)).items
+                if any((pod.regarding.name, pod.reason) == (name, reason) for pod in events):
                     return
                 await asyncio.sleep(0.02)
 
     def runners(self) -> list[Pod]:
-        return [each for each in self.pods.store.values() if VM_NAME_LABEL in each.metadata.labels]
+        return [pod for pod in self.pods.store.values() if VM_NAME_LABEL in pod.metadata.labels]
 
     def is_held(self, step: Step) -> bool:
         """Whether the only migration waits for a step that NeonVM's stand-in holds."""
@@ -279,30 +310,33 @@ class MachineRig:
         return 0 if text is None else decode_size(text, path=APPROVED)["cpu"] // MILLI
 
     def records(self) -> list[Migration]:
-        found = (record_of(each) for each in self.migrations.store.values())
-        return [each for each in found if each is not None]
+        return [migration_in(record) for record in self.recorded.store.values()]
+
+    def has_migrations(self) -> bool:
+        return bool(self.migrations.store or self.recorded.store)
 
     @property
     def state(self) -> VirtualMachines:
         assert self.controller is not None
         assert self.controller._term is not None
-        found = self.controller._term.machines
-        assert found is not None
-        return found
+        machines = self.controller._term.machines
+        assert machines is not None
+        return machines
 
     def machine(self, vm: str) -> Machine:
         """Return a machine as the controller knows it."""
-        (found,) = (each for each in self.state.state.permits.machines.values() if each.vm == vm)
-        return found
+        entries = self.state.state.table.machines.values()
+        (machine,) = (entry.machine for entry in entries if entry.machine.vm == vm)
+        return machine
 
     def account(self, node: str) -> HostAccount:
-        found = self.state.ledger.account_named(node)
-        assert found is not None
-        return found
+        account = self.state.state.ledger.account_named(node)
+        assert account is not None
+        return account
 
     def writer(self) -> MachineWriter:
-        """Return a writer of another process that believes to lead."""
-        return MachineWriter(self.client, leadership=ALONE, meters=Meters())
+        """Return a writer of another process that also claims to lead."""
+        return MachineWriter(self.client, Writer(self.client, meters=Meters(), controller="machines"))
 
     def check(self) -> None:
         """Check the invariants on what the hub and the ledger show."""
@@ -311,7 +345,7 @@ class MachineRig:
             kept = account.kept_room()
             for resource, amount in account.used.items():
                 assert amount + kept.get(resource, 0) <= capacity.get(resource, 0), f"I1 {account.host}"
-        sources = [each.source for each in self.records() if each.active]
+        sources = [record.source for record in self.records() if record.active]
         assert len(sources) == len(set(sources)), "I4"
         for vm in self.machines.store.values():
             if APPROVED in vm.metadata.annotations and vm.status.phase == "Running":
@@ -344,7 +378,7 @@ class MachineRig:
                     client,
                     meters=meters,
                     scheduling=load(
-                        None, base=POD_DEFAULTS, supervisor=Supervisor(clock=time.monotonic, watch=Watchdog())
+                        None, kind=POD_KIND, supervisor=Supervisor(clock=time.monotonic, watch=Watchdog())
                     ),
                     recorders={"fairway": recorder},
                     machines=MachineOptions(
@@ -352,6 +386,8 @@ class MachineRig:
                         recorder=recorder,
                         metrics=PermitMetrics(meters),
                         kinds=self.kinds,
+                        records=self.with_records,
+                        configuration=INSTANCE_KIND in (self.kinds or ()),
                     ),
                 )
                 informers = InformerFactory(client)
@@ -372,12 +408,12 @@ class MachineRig:
 
     async def clear(self) -> None:
         """Delete everything, so that the next test finds an empty hub."""
-        informers: tuple[Informer[Any], ...] = (self.migrations, self.machines, self.pods)
+        informers: tuple[Informer[Any], ...] = (self.migrations, self.machines, self.pods, self.recorded)
         for informer in informers:
             for namespace, name in list(informer.store):
                 with suppress(NotFound):
                     await self.client.delete(informer.resource, name, namespace=namespace)
-        await self.until(lambda: not (self.migrations.store or self.machines.store or self.pods.store))
+        await self.until(lambda: not any(informer.store for informer in informers))
         for node in (await self.client.list(NODES)).items:
             await self.client.delete(NODES, node.metadata.name)
 
@@ -395,15 +431,18 @@ async def machine_rig(kubeconfig: Path, **args: Any) -> AsyncIterator[MachineRig
     connection = load_kubeconfig(kubeconfig).context()
     async with Client(connection, field_manager="test") as client:
         neonvm = NeonVM(client, bandwidth=1 << 50, poll=0.01)
-        machines, migrations = (
+        machines, migrations, recorded = (
             Informer(client, VIRTUAL_MACHINES),
             Informer(client, VIRTUAL_MACHINE_MIGRATIONS),
+            Informer(client, MACHINE_MIGRATIONS),
         )
-        async with machines, migrations, Informer(client, PODS) as pods:
-            for each in (machines, migrations, pods):
-                await each.synced.wait()
-            rig = MachineRig(connection, client, neonvm, machines, migrations, pods, machine_settings(args))
-            for informer in (machines, migrations, pods):
+        async with machines, migrations, recorded, Informer(client, PODS) as pods:
+            informers: tuple[Informer[Any], ...] = (machines, migrations, pods, recorded)
+            for watched in informers:
+                await watched.synced.wait()
+            settings = machine_settings(args)
+            rig = MachineRig(connection, client, neonvm, machines, migrations, pods, recorded, settings)
+            for informer in informers:
                 informer.subscribe(lambda _: rig.changed.set())
             async with Kubelets(client).running(), neonvm.running():
                 try:
@@ -413,10 +452,16 @@ async def machine_rig(kubeconfig: Path, **args: Any) -> AsyncIterator[MachineRig
                     await rig.clear()
 
 
+def machine_definitions() -> tuple[dict[str, Any], ...]:
+    """Return the definitions of NeonVM's kinds, and of the records of migrations."""
+    ours = (crd for crd in crds() if crd["spec"]["names"]["kind"] == MACHINE_MIGRATIONS.kind)
+    return (*machine_crds(), *ours)
+
+
 @contextmanager
 def embedded_machine_hub(folder: Path, *, more: Sequence[dict[str, Any]] = ()) -> Iterator[Path]:
     """Run an embedded hub with NeonVM's kinds, and those of ``more`` definitions; yield its kubeconfig."""
-    with hub_in_thread(folder=folder, definitions=(*machine_crds(), *more)) as address:
+    with hub_in_thread(folder=folder, definitions=(*machine_definitions(), *more)) as address:
         asyncio.run(prepare_machine_hub(address.kubeconfig, definitions=()))
         yield address.kubeconfig
 
@@ -426,7 +471,7 @@ async def real_machine_hub(tools: Tools, folder: Path) -> AsyncIterator[Path]:
     """Run a kube-apiserver with NeonVM's kinds and the garbage collector; yield its kubeconfig."""
     async with real_hub(tools, folder=folder) as hub:
         # The garbage collector looks for new kinds every 30 seconds only.
-        await prepare_machine_hub(hub.kubeconfig, definitions=machine_crds())
+        await prepare_machine_hub(hub.kubeconfig, definitions=machine_definitions())
         async with controller_manager(
             tools,
             kubeconfig=hub.kubeconfig,
@@ -440,13 +485,13 @@ async def real_machine_hub(tools: Tools, folder: Path) -> AsyncIterator[Path]:
 async def prepare_machine_hub(kubeconfig: Path, *, definitions: Sequence[Mapping[str, Any]]) -> None:
     """Create the namespace and the PriorityClass of the tests, and the definitions of kinds."""
     async with Client(load_kubeconfig(kubeconfig).context()) as client:
-        for each in definitions:
+        for definition in definitions:
             path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-            await client.request("POST", path, body=each)
+            await client.request("POST", path, body=definition)
         await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": NAMESPACE}})
         high = {"metadata": {"name": HIGH}, "value": 1000}
         await client.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body=high)
-        for resource in (VIRTUAL_MACHINES, VIRTUAL_MACHINE_MIGRATIONS):
+        for resource in (VIRTUAL_MACHINES, VIRTUAL_MACHINE_MIGRATIONS, MACHINE_MIGRATIONS):
             while not await _serves(client, resource):
                 await asyncio.sleep(0.1)
 

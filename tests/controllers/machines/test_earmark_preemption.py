@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from controllers.machines.machine_rig import HIGH, MachineRig, machine_rig
-from fairway.machines.state import EARMARK_PREEMPTED
-from fairway.whatif.simulation.machines.neonvm import Step
+from fairway.simulation.machines.neonvm import Step
+from fairway.workloads.machines.state import EARMARK_PREEMPTED
 
 pytestmark = [pytest.mark.embedded, pytest.mark.usefixtures("no_error_logs")]
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,31 +14,35 @@ from controllers.conftest import Start
 from controllers.machines.agents import permit_request
 from controllers.machines.kubevirt_stand_in import KubeVirt, kubevirt_crds
 from controllers.machines.machine_rig import MachineRig, machine_rig
-from controllers.machines.test_on_hub import SETTINGS, create_node, create_pod
+from controllers.pods.test_on_hub import SETTINGS, create_node, create_pod
 from fairway.api.crd import machine_crds
+from fairway.api.resources import NODES, PODS
+from fairway.controllers import controller_factory
+from fairway.controllers.controller_factory import ControllerFactory
 from fairway.controllers.kinds import DEFINITIONS
 from fairway.controllers.machines.hypervisors import served_hypervisors
-from fairway.kube import Client
-from fairway.kube.resource import NODES, PODS
-from fairway.machines.kubevirt import INSTANCE_KIND
-from fairway.machines.machine import VIRTUAL_MACHINE
-from fairway.machines.permit_protocol import PermitError, decode_request
-from rigs.waiting import DEADLINE, fresh, gone, until
+from fairway.controllers.settings import MACHINES
+from fairway.observe.meters import Meters
+from fairway.workloads.machines.kubevirt import INSTANCE_KIND
+from fairway.workloads.machines.machine import VIRTUAL_MACHINE
+from fairway.workloads.machines.permit_protocol import PermitError, decode_request
+from kubewire.client import SYSTEM_CLOCK, Client
+from rigs.waiting import DEADLINE, fresh, until, until_deleted
 
 pytestmark = pytest.mark.usefixtures("no_error_logs")
 
 
 async def install(client: Client, definitions: Sequence[dict[str, Any]]) -> None:
-    for each in definitions:
-        await client.create(DEFINITIONS, each)
+    for definition in definitions:
+        await client.create(DEFINITIONS, definition)
 
 
 async def remove(client: Client, definitions: Sequence[dict[str, Any]]) -> None:
-    """Delete definitions, and wait until they are gone."""
-    for each in definitions:
-        await client.delete(DEFINITIONS, each["metadata"]["name"])
-    for each in definitions:
-        await gone(client, DEFINITIONS, each["metadata"]["name"])
+    """Delete definitions, and wait until they are deleted."""
+    for definition in definitions:
+        await client.delete(DEFINITIONS, definition["metadata"]["name"])
+    for definition in definitions:
+        await until_deleted(client, DEFINITIONS, definition["metadata"]["name"])
 
 
 async def when(condition: Callable[[], bool]) -> None:
@@ -117,3 +122,15 @@ async def test_pods_are_scheduled_without_with_and_again_without_a_hypervisor(
     for name in ("before", "with", "after"):
         await client.delete(PODS, f"{name}-{pool}", namespace="default", grace_period=0)
     await client.delete(NODES, node)
+
+
+async def test_pods_are_scheduled_on_a_hub_without_apiextensions(
+    machine_hub: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A hub answers for a group that it does not serve as kube-apiserver does for one that is disabled.
+    absent = replace(DEFINITIONS, group="disabled.k8s.io")
+    monkeypatch.setattr(controller_factory, "DEFINITIONS", absent)
+    async with machine_rig(machine_hub) as rig:
+        factory = ControllerFactory(SETTINGS, client=rig.client, meters=Meters(), clock=SYSTEM_CLOCK)
+        async with factory:
+            assert list(await factory.create()) == [MACHINES]

@@ -7,10 +7,10 @@ import pytest
 from controllers.figures import writes
 from controllers.hub_fleet import HubFleet
 from fairway.api.placement import SCHEDULING_DISABLED_ANNOTATION, PlacementStatus
+from fairway.api.resources import MANAGED_CLUSTERS, PLACEMENT_DECISIONS, PLACEMENTS
 from fairway.controllers.manager import Manager
-from fairway.kube import MANAGED_CLUSTERS, PLACEMENT_DECISIONS, PLACEMENTS
-from fairway.placement.conditions import MISCONFIGURED
-from fairway.placement.reconcile_plan import KEEP, ON_MISCONFIGURATION
+from fairway.workloads.placement.conditions import MISCONFIGURED
+from fairway.workloads.placement.reconcile_plan import KEEP, ON_MISCONFIGURATION
 
 pytestmark = pytest.mark.embedded
 

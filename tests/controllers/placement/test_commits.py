@@ -15,12 +15,12 @@ from controllers.clocks import NOON, Stopped
 from controllers.conftest import ALONE, Start
 from controllers.hub_fleet import HubFleet
 from fairway.api.placement import PlacementSpec
+from fairway.api.resources import PLACEMENT_DECISIONS, PLACEMENTS
 from fairway.controllers.manager import Manager
 from fairway.controllers.placement import PlacementController
 from fairway.engine.profile import plugins_of
-from fairway.kube import PLACEMENT_DECISIONS, PLACEMENTS, Client, Clock, Patch
-from fairway.observe.meters import values
-from fairway.placement.events import (
+from fairway.scheduling import Scheduling, Supervisor, Watchdog, load
+from fairway.workloads.placement.events import (
     COMMIT_FAILED,
     COMMIT_REJECTED,
     KEPT,
@@ -29,9 +29,11 @@ from fairway.placement.events import (
     WAITING_FOR_PERMIT,
     WRITTEN,
 )
-from fairway.placement.reconcile_plan import decision_of
-from fairway.placement.selection import PAGES
-from fairway.scheduling import PLACEMENT_DEFAULTS, Scheduling, Supervisor, Watchdog, load
+from fairway.workloads.placement.profile import PLACEMENT_KIND
+from fairway.workloads.placement.reconcile_plan import decision_of
+from fairway.workloads.placement.selection import PAGES
+from kubewire.client import Client, Clock, Patch
+from metric_values import values
 
 pytestmark = pytest.mark.embedded
 
@@ -128,7 +130,7 @@ def configured(folder: Path, *points: str, on_fault: str, limit: float) -> Sched
     ]
     (folder / "scheduler.yaml").write_text("\n".join(lines))
     supervisor = Supervisor(clock=lambda: 0.0, watch=Watchdog(limit=30, coroutine_limit=limit))
-    return load(folder / "scheduler.yaml", base=PLACEMENT_DEFAULTS, supervisor=supervisor)
+    return load(folder / "scheduler.yaml", kind=PLACEMENT_KIND, supervisor=supervisor)
 
 
 @pytest.fixture
@@ -142,7 +144,7 @@ async def run(start: Start, tmp_path: Path, scheduling: list[Scheduling]) -> Asy
 
     def running(*points: str, on_fault: str = "Fail", limit: float = 30, **options: Clock) -> Any:
         scheduling[:] = [configured(tmp_path, *points, on_fault=on_fault, limit=limit)]
-        return start(replace(ALONE, scheduling=scheduling[0]), **options)
+        return start(replace(ALONE, scheduling=(scheduling[0],)), **options)
 
     yield running
     for name in [name for name in sys.modules if name.startswith("fairway_plugin")]:
@@ -153,11 +155,11 @@ async def run(start: Start, tmp_path: Path, scheduling: list[Scheduling]) -> Asy
 def plugin(scheduling: list[Scheduling]) -> Callable[[str], Any]:
     """Return the plugin of a name, without its guard."""
 
-    def found(name: str) -> Any:
-        guarded: Any = next(each for each in plugins_of(scheduling[0].placement) if each.name == name)
+    def find(name: str) -> Any:
+        guarded: Any = next(plugin for plugin in plugins_of(scheduling[0].profile) if plugin.name == name)
         return guarded._guard.plugin
 
-    return found
+    return find
 
 
 Plugin = Callable[[str], Any]
@@ -171,9 +173,9 @@ async def annotate(fleet: HubFleet, name: str = "p", **annotations: str | None) 
 def queue_of(manager: Manager, fleet: HubFleet) -> dict[str, Any]:
     controller = manager.placement
     assert isinstance(controller, PlacementController)
-    found = controller.describe_queue(fleet.namespace, "p")
-    assert found is not None
-    return found
+    state = controller.describe_queue(fleet.namespace, "p")
+    assert state is not None
+    return state
 
 
 async def test_reserve_follows_the_clusters_of_the_decision(
@@ -257,8 +259,8 @@ async def test_plugins_of_the_template_wait_for_an_approval_and_notify(
     file = tmp_path / "scheduler.yaml"
     file.write_text(TEMPLATE.format(file=ROOT / "examples" / "plugin" / "approval.py", url=url))
     supervisor = Supervisor(clock=lambda: 0.0, watch=Watchdog(limit=30))
-    scheduling = load(file, base=PLACEMENT_DEFAULTS, supervisor=supervisor)
-    async with server, start(replace(ALONE, scheduling=scheduling)):
+    scheduling = load(file, kind=PLACEMENT_KIND, supervisor=supervisor)
+    async with server, start(replace(ALONE, scheduling=(scheduling,))):
         await fleet.clusters("a")
         await fleet.place()
         await fleet.eventually(lambda: "set the annotation example.com/approved" in fleet.condition("p")[2])
@@ -317,7 +319,7 @@ async def test_rejected_placement_names_the_rejecting_plugin(
         assert fleet.events(COMMIT_REJECTED)[0].note == message
         queue = queue_of(manager, fleet)
         assert queue["state"] == "unschedulable"
-        assert [each.partition(" ")[0] for each in queue["reasons"]] == [f"{point.split()[1]}:"]
+        assert [reason.partition(" ")[0] for reason in queue["reasons"]] == [f"{point.split()[1]}:"]
         assert not fleet.decisions("p")
         await annotate(fleet, approved="yes", full="no")
         await fleet.chooses("p", "a")
@@ -390,7 +392,9 @@ async def test_bind_plugin_writes_the_decisions_itself(
         for page in context.state.read(PAGES, tuple):
             made = decision_of(page, context.workload.spec)
             await client.create(PLACEMENT_DECISIONS, made, namespace=fleet.namespace)
-            decisions = [{"clusterName": each.clusterName, "reason": "by hand"} for each in page.decisions]
+            decisions = [
+                {"clusterName": decision.clusterName, "reason": "by hand"} for decision in page.decisions
+            ]
             await client.patch(
                 PLACEMENT_DECISIONS,
                 page.name,
@@ -407,7 +411,9 @@ async def test_bind_plugin_writes_the_decisions_itself(
         await fleet.eventually(lambda: fleet.reason("p") == "AllDecisionsScheduled")
         await manager.quiet()
         assert fleet.chosen("p") == ["a"]
-        assert [each.reason for page in fleet.decisions("p") for each in page.status.decisions] == ["by hand"]
+        assert [decision.reason for page in fleet.decisions("p") for decision in page.status.decisions] == [
+            "by hand"
+        ]
         assert plugin("Notify").log == ["p a"]
         assert not fleet.events(PLUGIN_FAULT)
 

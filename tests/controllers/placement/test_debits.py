@@ -9,12 +9,13 @@ import pytest
 from controllers.conftest import ALONE, Start
 from controllers.hub_fleet import HubFleet
 from fairway.api.placement import PlacementSpec
+from fairway.api.resources import PLACEMENTS
 from fairway.controllers.manager import Manager
-from fairway.kube import PLACEMENTS
-from fairway.placement.conditions import MISCONFIGURED
-from fairway.plugins.score_debits import SCORE_DEBITS
-from fairway.scheduling import PLACEMENT_DEFAULTS, Supervisor, load
+from fairway.scheduling import Supervisor, load
 from fairway.testing import builders
+from fairway.workloads.placement.conditions import MISCONFIGURED
+from fairway.workloads.placement.plugins.score_debits import SCORE_DEBITS
+from fairway.workloads.placement.profile import PLACEMENT_KIND
 
 pytestmark = pytest.mark.embedded
 
@@ -43,11 +44,11 @@ async def test_debits_of_the_profile_count_for_placements_that_rank_by_the_score
         "apiVersion: fairway.dev/v1alpha1\nkind: SchedulerConfiguration\nprofiles:\n- pluginConfig:\n"
         "  - {name: PrioritizerPolicy, args: {debits: {default/cpu: -5}}}\n"
     )
-    scheduling = load(file, base=PLACEMENT_DEFAULTS, supervisor=Supervisor(clock=lambda: 0.0))
+    scheduling = load(file, kind=PLACEMENT_KIND, supervisor=Supervisor(clock=lambda: 0.0))
     await fleet.clusters("a", "b")
     await fleet.score("a", {"cpu": 53})
     await fleet.score("b", {"cpu": 50})
-    async with start(replace(ALONE, scheduling=scheduling)) as manager:
+    async with start(replace(ALONE, scheduling=(scheduling,))) as manager:
         await fleet.place("p", BEST)
         await fleet.chooses("p", "a")
         await fleet.place("q", BEST)

@@ -5,7 +5,6 @@ import pytest
 
 from controllers.figures import writes
 from controllers.hub_fleet import HubFleet
-from fairway.api.meta import OwnerReference
 from fairway.api.placement import (
     GROUP_INDEX_LABEL,
     GROUP_NAME_LABEL,
@@ -13,11 +12,12 @@ from fairway.api.placement import (
     DecisionGroupStatus,
     PlacementSpec,
 )
-from fairway.api.selector import LabelSelector
+from fairway.api.resources import MANAGED_CLUSTERS, PLACEMENT_DECISIONS
 from fairway.controllers.manager import Manager
-from fairway.kube import MANAGED_CLUSTERS, PLACEMENT_DECISIONS
-from fairway.placement.conditions import MISCONFIGURED, SATISFIED
 from fairway.testing import builders
+from fairway.workloads.placement.conditions import MISCONFIGURED, SATISFIED
+from kubewire.api.meta import OwnerReference
+from kubewire.api.selector import LabelSelector
 
 pytestmark = pytest.mark.embedded
 
@@ -30,7 +30,7 @@ async def test_satisfied_placement_has_decision_and_status(manager: Manager, fle
     assert fleet.status("p").decisionGroups == (
         DecisionGroupStatus(decisions=("p-decision-1",), clusterCount=3),
     )
-    assert [each.type for each in fleet.status("p").conditions] == [MISCONFIGURED, SATISFIED]
+    assert [condition.type for condition in fleet.status("p").conditions] == [MISCONFIGURED, SATISFIED]
     assert fleet.condition("p", MISCONFIGURED) == (
         "False",
         "Succeedconfigured",
@@ -68,7 +68,7 @@ async def test_new_placement_takes_three_requests(manager: Manager, fleet: HubFl
 async def test_conditions_have_no_observed_generation(manager: Manager, fleet: HubFleet) -> None:
     await fleet.place()
     await fleet.chooses("p")
-    assert {each.observedGeneration for each in fleet.status("p").conditions} == {0}
+    assert {condition.observedGeneration for condition in fleet.status("p").conditions} == {0}
 
 
 @pytest.mark.both_hubs
@@ -103,7 +103,7 @@ async def test_placement_without_bindings_is_unsatisfied(manager: Manager, fleet
         "NoManagedClusterSetBindings",
         "No valid ManagedClusterSetBindings found in placement namespace",
     )
-    assert [each.clusterCount for each in fleet.status("p", namespace=room).decisionGroups] == [0]
+    assert [group.clusterCount for group in fleet.status("p", namespace=room).decisionGroups] == [0]
 
 
 async def test_placement_without_matching_clusters_is_unsatisfied(manager: Manager, fleet: HubFleet) -> None:

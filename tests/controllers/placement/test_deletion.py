@@ -8,14 +8,16 @@ import pytest
 from controllers.conftest import Start
 from controllers.figures import wakes
 from controllers.hub_fleet import HubFleet
-from fairway.controllers.informer_factory import InformerFactory
-from fairway.controllers.leadership import ALONE
+from controllers.steps.stepwise import carry_out
+from fairway.api.resources import PLACEMENT_DECISIONS, PLACEMENTS
 from fairway.controllers.manager import Manager
 from fairway.controllers.placement.controller import PlacementController
-from fairway.kube import PLACEMENT_DECISIONS, PLACEMENTS, Client, NotFound, Recorder
-from fairway.kube.events import Api, HubEvents
-from fairway.kube.request_options import Propagation
+from fairway.controllers.runtime.informer_factory import InformerFactory
+from fairway.controllers.runtime.leadership import ALONE, leading
 from fairway.observe.meters import Meters
+from kubewire.client import Client, NotFound, Recorder
+from kubewire.client.events import Api, HubEvents
+from kubewire.client.request_options import Propagation
 from rigs.processes import POLL
 
 NOBODY = {
@@ -75,7 +77,7 @@ async def test_recreated_placement_gets_its_own_decision(manager: Manager, fleet
     again = await fleet.place()
 
     def owned() -> bool:
-        owners = [owner.uid for each in fleet.decisions("p") for owner in each.metadata.ownerReferences]
+        owners = [owner.uid for page in fleet.decisions("p") for owner in page.metadata.ownerReferences]
         return owners == [again.metadata.uid] and fleet.chosen("p") == ["a"]
 
     await fleet.eventually(owned)
@@ -122,13 +124,14 @@ async def test_decision_gets_no_owner_that_is_being_deleted(
         controller.watch(informers)
         async with informers:
             await informers.synced()
-        # Nothing more is told to it.
+        # It gets no more events.
         await fleet.delete(PLACEMENTS, "p")
         owner = (fleet.namespace, "p")
         assert controller.queue.pop(owner) == owner
-        session = controller.decide(owner)
-        assert session is not None
-        await controller.write(session, ALONE)
+        instructions = controller.scheduler.attempt(owner)
+        assert instructions
+        with leading(ALONE):
+            await carry_out(controller.scheduler, instructions)
         explanation = controller.queue.explain(owner)
         assert explanation is not None
         assert explanation.reasons == ("placement p is being deleted",)
@@ -147,7 +150,10 @@ async def test_placement_being_deleted_is_not_written(manager: Manager, fleet: H
     await fleet.after(manager, PLACEMENTS, await fleet.edit(PLACEMENTS, "p", held, namespace=fleet.namespace))
     await fleet.delete(PLACEMENTS, "p")
     await fleet.eventually(
-        lambda: (found := fleet.placement("p")) is not None and found.metadata.deletionTimestamp is not None
+        lambda: (
+            (placement := fleet.placement("p")) is not None
+            and placement.metadata.deletionTimestamp is not None
+        )
     )
     leaving = fleet.placement("p")
     assert leaving is not None

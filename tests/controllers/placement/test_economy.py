@@ -13,9 +13,10 @@ from controllers.figures import wakes, writes
 from controllers.hub_fleet import HubFleet
 from controllers.hubs import DEFINITIONS
 from fairway.api.placement import PlacementSpec
+from fairway.api.resources import PLACEMENT_DECISIONS, PLACEMENTS
 from fairway.controllers.manager import Manager
-from fairway.kube import PLACEMENT_DECISIONS, PLACEMENTS, Client, Resource
 from fairway.testing import builders
+from kubewire.client import Client, Resource
 from rigs.processes import POLL
 
 LENIENT = "x-kubernetes-preserve-unknown-fields"
@@ -96,8 +97,8 @@ async def _patch(client: Client, path: str, operations: list[dict[str, Any]]) ->
 
 async def _raw(fleet: HubFleet, resource: Resource[Any], name: str) -> dict[str, Any]:
     path = resource.path(namespace=fleet.namespace, name=name)
-    found: dict[str, Any] = msgspec.json.decode((await fleet.client.request("GET", path)).body)
-    return found
+    document: dict[str, Any] = msgspec.json.decode((await fleet.client.request("GET", path)).body)
+    return document
 
 
 @pytest.mark.usefixtures("lenient")

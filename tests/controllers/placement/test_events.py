@@ -7,18 +7,18 @@ import pytest
 from controllers.clocks import NOON, Stopped
 from controllers.conftest import Start
 from controllers.hub_fleet import HubFleet
-from fairway.api.event import ObjectReference
 from fairway.api.placement import PlacementSpec
+from fairway.api.resources import PLACEMENT_DECISIONS
 from fairway.controllers.manager import Manager
-from fairway.kube import PLACEMENT_DECISIONS
-from fairway.kube.correlator import LONGEST_MESSAGE
 from fairway.testing import builders
+from kubewire.api.event import ObjectReference
+from kubewire.client.correlator import LONGEST_MESSAGE
 
 pytestmark = pytest.mark.embedded
 
 
 def told(fleet: HubFleet, *, about: str = "p") -> list[tuple[str, str, str, str]]:
-    return [(each.type, each.reason, each.action, each.note) for each in fleet.events(about=about)]
+    return [(event.type, event.reason, event.action, event.note) for event in fleet.events(about=about)]
 
 
 @pytest.mark.both_hubs
@@ -86,7 +86,7 @@ async def test_empty_decision_has_only_a_creation_event(manager: Manager, fleet:
     await fleet.clusters("a")
     await fleet.chooses("p", "a")
     await fleet.eventually(lambda: bool(fleet.events("ScoreUpdate")))
-    assert [each.reason for each in fleet.events()] == ["DecisionCreate", "DecisionUpdate", "ScoreUpdate"]
+    assert [event.reason for event in fleet.events()] == ["DecisionCreate", "DecisionUpdate", "ScoreUpdate"]
 
 
 async def test_each_changed_page_has_an_event(manager: Manager, fleet: HubFleet) -> None:
@@ -98,7 +98,7 @@ async def test_each_changed_page_has_an_event(manager: Manager, fleet: HubFleet)
     await fleet.eventually(lambda: len(fleet.events("DecisionCreate")) == 2)
     await fleet.eventually(
         lambda: (
-            {each.note.split()[1] for each in fleet.events("DecisionUpdate")}
+            {event.note.split()[1] for event in fleet.events("DecisionUpdate")}
             == {"p-decision-1", "p-decision-2"}
         )
     )
@@ -112,15 +112,15 @@ async def test_changed_labels_of_a_page_have_no_event(manager: Manager, fleet: H
     await fleet.place("p", PlacementSpec(prioritizerPolicy=policy))
     await fleet.chooses("p", "a")
     await fleet.eventually(lambda: bool(fleet.events("ScoreUpdate")))
-    before = [each.reason for each in fleet.events()]
+    before = [event.reason for event in fleet.events()]
     changed = {"metadata": {"labels": {"mine": "yes"}}}
     written = await fleet.edit(PLACEMENT_DECISIONS, "p-decision-1", changed, namespace=fleet.namespace)
     await fleet.after(manager, PLACEMENT_DECISIONS, written)
     assert "mine" not in fleet.decisions("p")[0].metadata.labels
-    # What is told is told in order: had there been anything, it would be there before this.
+    # Events are written in order: an earlier one would be there before this one.
     await fleet.place("q")
     await fleet.eventually(lambda: bool(fleet.events("ScoreUpdate", about="q")))
-    assert [each.reason for each in fleet.events()] == before
+    assert [event.reason for event in fleet.events()] == before
 
 
 async def test_expired_scores_cause_a_warning_event(start: Start, fleet: HubFleet) -> None:

@@ -4,9 +4,9 @@ import pytest
 
 from controllers.hub_fleet import HubFleet
 from fairway.api.placement import PlacementSpec
-from fairway.api.selector import LabelSelector
+from fairway.api.resources import MANAGED_CLUSTER_SET_BINDINGS, MANAGED_CLUSTER_SETS, MANAGED_CLUSTERS
 from fairway.controllers.manager import Manager
-from fairway.kube import MANAGED_CLUSTER_SET_BINDINGS, MANAGED_CLUSTER_SETS, MANAGED_CLUSTERS
+from kubewire.api.selector import LabelSelector
 
 pytestmark = pytest.mark.embedded
 

@@ -12,9 +12,9 @@ from fairway.api.placement import (
     GroupStrategy,
     PlacementSpec,
 )
-from fairway.api.selector import LabelSelector, LabelSelectorRequirement
+from fairway.api.resources import MANAGED_CLUSTERS
 from fairway.controllers.manager import Manager
-from fairway.kube import MANAGED_CLUSTERS
+from kubewire.api.selector import LabelSelector, LabelSelectorRequirement
 
 pytestmark = pytest.mark.embedded
 
@@ -50,8 +50,8 @@ async def test_canary_group_is_filled_one_by_one(manager: Manager, fleet: HubFle
     ]
     assert list(fleet.pages("p")) == [f"p-decision-{number}" for number in (1, 2, 3, 4)]
     assert [
-        (each.decisionGroupIndex, each.decisionGroupName, each.decisions, each.clusterCount)
-        for each in fleet.status("p").decisionGroups
+        (group.decisionGroupIndex, group.decisionGroupName, group.decisions, group.clusterCount)
+        for group in fleet.status("p").decisionGroups
     ] == [
         (0, "canary", ("p-decision-1",), 1),
         (1, "canary", ("p-decision-2",), 1),
@@ -82,7 +82,7 @@ async def test_groups_are_repacked_when_clusters_change(manager: Manager, fleet:
         )
     )
     await fleet.chooses("p", *"bfgcde")
-    assert [each.clusterCount for each in fleet.status("p").decisionGroups] == [2, 1, 2, 1]
+    assert [group.clusterCount for group in fleet.status("p").decisionGroups] == [2, 1, 2, 1]
 
 
 async def test_cluster_moves_between_decision_groups(manager: Manager, fleet: HubFleet) -> None:

@@ -8,9 +8,9 @@ from controllers.conftest import Start
 from controllers.figures import writes
 from controllers.hub_fleet import HubFleet
 from fairway.api.placement import GROUP_NAME_LABEL, PLACEMENT_LABEL, PlacementSpec
+from fairway.api.resources import MANAGED_CLUSTERS, PLACEMENT_DECISIONS
 from fairway.controllers.manager import Manager
-from fairway.kube import MANAGED_CLUSTERS, PLACEMENT_DECISIONS
-from fairway.placement import pages
+from fairway.workloads.placement import pages
 
 pytestmark = pytest.mark.embedded
 
@@ -104,8 +104,8 @@ async def test_selected_cluster_is_on_a_page_at_any_time(manager: Manager, fleet
     await fleet.delete(MANAGED_CLUSTERS, fleet.name("a"))
     await fleet.chooses("p", *words)
     assert len(fleet.history) - begun >= 6
-    for each in fleet.history[begun:]:
-        assert {word for page in each.values() for word in page} >= set(words)
+    for moment in fleet.history[begun:]:
+        assert {word for page in moment.values() for word in page} >= set(words)
 
 
 @SMALL_PAGES
@@ -126,8 +126,8 @@ async def test_page_is_deleted_only_when_others_have_its_clusters(manager: Manag
     await fleet.replace("p", decisionStrategy=None)
     await fleet.eventually(lambda: len(fleet.status("p").decisionGroups) == 1)
     await fleet.chooses("p", *left)
-    for each in fleet.history[begun:]:
-        assert {word for page in each.values() for word in page} >= set(left)
+    for moment in fleet.history[begun:]:
+        assert {word for page in moment.values() for word in page} >= set(left)
 
 
 @SMALL_PAGES
@@ -145,8 +145,8 @@ async def test_restarted_controller_keeps_every_selected_cluster_on_a_page(
     begun = len(fleet.history)
     async with start():
         await fleet.chooses("p", *words)
-    for each in fleet.history[begun:]:
-        assert {word for page in each.values() for word in page} >= set(even)
+    for moment in fleet.history[begun:]:
+        assert {word for page in moment.values() for word in page} >= set(even)
 
 
 @SMALL_PAGES
@@ -155,8 +155,12 @@ async def test_pages_are_found_by_their_label(manager: Manager, fleet: HubFleet)
     await fleet.clusters(*words)
     await fleet.place()
     await fleet.chooses("p", *words)
-    found = await fleet.client.list(
+    listing = await fleet.client.list(
         PLACEMENT_DECISIONS, namespace=fleet.namespace, labels=f"{PLACEMENT_LABEL}=p"
     )
-    union = {each.clusterName for decision in found.items for each in decision.status.decisions}
+    union = {
+        cluster_decision.clusterName
+        for decision in listing.items
+        for cluster_decision in decision.status.decisions
+    }
     assert union == {fleet.name(word) for word in words}

@@ -15,15 +15,17 @@ from controllers.clocks import NOON
 from controllers.conftest import ALONE, Start
 from controllers.hub_fleet import HubFleet
 from fairway.api.placement import PlacementSpec
+from fairway.api.resources import PLACEMENTS
 from fairway.controllers.manager import Manager
 from fairway.controllers.placement.queue import PlacementQueue
-from fairway.kube import PLACEMENTS, SYSTEM_CLOCK
 from fairway.observe import traces
-from fairway.observe.meters import values
 from fairway.observe.traces import Span, Value
-from fairway.placement.events import KEPT, PLUGIN_FAULT, SKIPPED
-from fairway.scheduling import PLACEMENT_DEFAULTS, Scheduling, Supervisor, Watchdog, load
+from fairway.scheduling import Scheduling, Supervisor, Watchdog, load
 from fairway.testing.builders import builtin, placement, policy
+from fairway.workloads.placement.events import KEPT, PLUGIN_FAULT, SKIPPED
+from fairway.workloads.placement.profile import PLACEMENT_KIND
+from kubewire.client import SYSTEM_CLOCK
+from metric_values import values
 
 pytestmark = pytest.mark.embedded
 
@@ -82,18 +84,24 @@ class Approved:
 Run = Callable[[str], AbstractAsyncContextManager[Manager]]
 
 
-def configured(folder: Path, profile: str) -> Scheduling:
+def configured(folder: Path, profile: str, watchdog: Watchdog) -> Scheduling:
     (folder / "plugins.py").write_text(PLUGINS)
     head = "apiVersion: fairway.dev/v1alpha1\nkind: SchedulerConfiguration\npluginFiles: [plugins.py]\n"
     (folder / "scheduler.yaml").write_text(f"{head}profiles:\n{profile}")
-    supervisor = Supervisor(clock=lambda: 0.0, watch=Watchdog(limit=0.05))
-    return load(folder / "scheduler.yaml", base=PLACEMENT_DEFAULTS, supervisor=supervisor)
+    supervisor = Supervisor(clock=lambda: 0.0, watch=watchdog)
+    return load(folder / "scheduler.yaml", kind=PLACEMENT_KIND, supervisor=supervisor)
 
 
 @pytest.fixture
-def run(start: Start, tmp_path: Path) -> Run:
+def watchdog() -> Watchdog:
+    """A watchdog with a limit that healthy calls keep on a busy machine."""
+    return Watchdog(limit=30)
+
+
+@pytest.fixture
+def run(start: Start, tmp_path: Path, watchdog: Watchdog) -> Run:
     """Run the placement controller with a profile."""
-    return lambda profile: start(replace(ALONE, scheduling=configured(tmp_path, profile)))
+    return lambda profile: start(replace(ALONE, scheduling=(configured(tmp_path, profile, watchdog),)))
 
 
 Spans = list[tuple[str, str, Any]]
@@ -102,16 +110,16 @@ Spans = list[tuple[str, str, Any]]
 @pytest.fixture
 def recorded_spans() -> Iterator[Spans]:
     """Name, attribute and value of attributes that are set within spans."""
-    found: Spans = []
+    spans: Spans = []
 
     class Tracer:
         @contextmanager
         def start_as_current_span(self, name: str, *, attributes: Mapping[str, Value]) -> Iterator[Span]:
-            span: Any = SimpleNamespace(set_attribute=lambda key, value: found.append((name, key, value)))
+            span: Any = SimpleNamespace(set_attribute=lambda key, value: spans.append((name, key, value)))
             yield span
 
     before = traces.use(Tracer())
-    yield found
+    yield spans
     traces.use(before)
 
 
@@ -155,13 +163,15 @@ async def test_filter_rejects_clusters_once_the_profile_enables_it(run: Run, fle
     ],
 )
 async def test_faulty_plugin_keeps_the_decision_and_is_reported(
-    run: Run, fleet: HubFleet, fault: str, words: str
+    run: Run, fleet: HubFleet, watchdog: Watchdog, fault: str, words: str
 ) -> None:
     reason = f"plugin Approved at Filter {words}"
     async with run(FILTERING.format(on_fault="Fail")) as manager:
         await fleet.clusters("a")
         await fleet.place()
         await fleet.chooses("p", "a")
+        if fault == "stalls":
+            watchdog.limit = 0.05
         await fleet.cluster("b", labels={"fault": fault})
         await fleet.eventually(lambda: bool(fleet.events(PLUGIN_FAULT)))
         (event,) = fleet.events(PLUGIN_FAULT)
@@ -223,10 +233,12 @@ async def test_pre_enqueue_plugin_holds_a_placement_back(run: Run, fleet: HubFle
 
 
 async def test_queue_sort_plugin_orders_placements(tmp_path: Path) -> None:
-    profile = configured(tmp_path, "- plugins: {queueSort: {enabled: [{name: NewestFirst}]}}\n").placement
+    profile = configured(
+        tmp_path, "- plugins: {queueSort: {enabled: [{name: NewestFirst}]}}\n", Watchdog()
+    ).profile
     queue = PlacementQueue(SYSTEM_CLOCK, profile=profile)
     for name, age in (("old", 9), ("new", 1), ("older", 99)):
         source = placement(name)
         created = structs.replace(source.metadata, creationTimestamp=NOON - timedelta(hours=age))
         queue.put(structs.replace(source, metadata=created))
-    assert [queue.pop(), queue.pop(), queue.pop()] == [("ns1", each) for each in ("new", "old", "older")]
+    assert [queue.pop(), queue.pop(), queue.pop()] == [("ns1", name) for name in ("new", "old", "older")]

@@ -6,9 +6,9 @@ import pytest
 
 from controllers.hub_fleet import HubFleet
 from fairway.api.placement import PlacementSpec
-from fairway.api.selector import LabelSelector, LabelSelectorRequirement
 from fairway.controllers.manager import Manager
 from fairway.testing import builders
+from kubewire.api.selector import LabelSelector, LabelSelectorRequirement
 
 pytestmark = pytest.mark.embedded
 

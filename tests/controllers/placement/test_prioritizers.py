@@ -6,13 +6,13 @@ import pytest
 
 from controllers.hub_fleet import HubFleet
 from fairway.api.placement import PlacementSpec
-from fairway.controllers.manager import Manager
-from fairway.kube import (
+from fairway.api.resources import (
     ADD_ON_PLACEMENT_SCORES,
     MANAGED_CLUSTER_SCORES,
     MANAGED_CLUSTERS,
     PLACEMENT_DECISIONS,
 )
+from fairway.controllers.manager import Manager
 from fairway.testing import builders
 from fairway.testing.builders import addon, builtin
 

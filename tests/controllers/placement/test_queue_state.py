@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
-from fairway.clusters import cells
 from fairway.controllers.placement.queue import PlacementQueue
 from fairway.engine.dependencies import Dependencies
-from fairway.fleet.column import MEMBERSHIP, Key
-from fairway.fleet.direction import Direction
-from fairway.kube import Clock
+from fairway.hosts.clusters import cells
+from fairway.hosts.column import MEMBERSHIP, Key
+from fairway.hosts.direction import Direction
 from fairway.testing.builders import placement
+from kubewire.client import Clock
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 OWNER = ("ns1", "p1")
@@ -35,16 +35,16 @@ def queued() -> tuple[PlacementQueue, Ticking]:
 
 
 def described(queue: PlacementQueue) -> Mapping[str, object]:
-    found = queue.describe(OWNER)
-    assert found is not None
-    return found
+    state = queue.describe(OWNER)
+    assert state is not None
+    return state
 
 
 def test_new_placement_is_active() -> None:
     queue, _ = queued()
-    found = described(queue)
-    assert (found["state"], found["since"], found["attempts"]) == ("active", "2026-01-01T12:00:00Z", 0)
-    assert found["nextTry"] is None
+    state = described(queue)
+    assert (state["state"], state["since"], state["attempts"]) == ("active", "2026-01-01T12:00:00Z", 0)
+    assert state["nextTry"] is None
     assert queue.describe(("ns1", "other")) is None
 
 
@@ -54,12 +54,12 @@ def test_failed_placement_reports_error_and_next_try() -> None:
         clock.seconds += 60
         assert queue.pop() == OWNER
         queue.fail(OWNER, "hub refused the write (403)")
-    found = described(queue)
-    assert found["state"] == "error backoff"
-    assert found["attempts"] == 11
-    assert found["reasons"] == ["hub refused the write (403)"]
-    assert found["since"] == "2026-01-01T12:11:00Z"
-    assert found["nextTry"] == "2026-01-01T12:11:05Z"
+    state = described(queue)
+    assert state["state"] == "error backoff"
+    assert state["attempts"] == 11
+    assert state["reasons"] == ["hub refused the write (403)"]
+    assert state["since"] == "2026-01-01T12:11:00Z"
+    assert state["nextTry"] == "2026-01-01T12:11:05Z"
 
 
 def test_settled_placement_reports_what_wakes_it() -> None:
@@ -79,13 +79,13 @@ def test_settled_placement_reports_what_wakes_it() -> None:
     )
     queue.settle(OWNER, depends, after=600)
     clock.seconds = 30
-    found = described(queue)
-    assert (found["state"], found["since"], found["nextTry"]) == (
+    state = described(queue)
+    assert (state["state"], state["since"], state["nextTry"]) == (
         "settled",
         "2026-01-01T12:00:00Z",
         "2026-01-01T12:10:00Z",
     )
-    assert found["wakes"] == [
+    assert state["wakes"] == [
         "a ManagedClusterSetBinding in namespace ns1 changes",
         "label env changes",
         "the list of clusters changes",

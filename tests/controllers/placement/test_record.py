@@ -3,8 +3,8 @@
 import pytest
 
 from fairway.controllers.placement.record import InflightWrite, PlacementRecord
-from fairway.placement import PlacementWorkload
 from fairway.testing import builders
+from fairway.workloads.placement import PlacementWorkload
 
 
 @pytest.fixture
@@ -45,9 +45,9 @@ def test_pages_of_events_are_checked_when_the_write_ends(record: PlacementRecord
     assert writing.pages == {"ours", "theirs"}
 
 
-def test_disturbed_placement_stays_externally_modified(record: PlacementRecord) -> None:
+def test_dirty_placement_stays_externally_modified(record: PlacementRecord) -> None:
     record.settled = frozenset({"a"})
-    record.disturb(externally_modified=True)
-    record.disturb(externally_modified=False)
+    record.mark_dirty(externally_modified=True)
+    record.mark_dirty(externally_modified=False)
     assert record.externally_modified
     assert record.settled is None

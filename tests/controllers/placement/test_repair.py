@@ -3,12 +3,12 @@
 import pytest
 
 from controllers.hub_fleet import HubFleet
-from fairway.api.meta import Condition
 from fairway.api.placement import GROUP_INDEX_LABEL, GROUP_NAME_LABEL, PLACEMENT_LABEL, PlacementSpec
+from fairway.api.resources import MANAGED_CLUSTERS, PLACEMENT_DECISIONS, PLACEMENTS
 from fairway.controllers.manager import Manager
-from fairway.kube import MANAGED_CLUSTERS, PLACEMENT_DECISIONS, PLACEMENTS
-from fairway.placement.conditions import MISCONFIGURED, SATISFIED
 from fairway.testing import builders
+from fairway.workloads.placement.conditions import MISCONFIGURED, SATISFIED
+from kubewire.api.meta import Condition
 
 pytestmark = pytest.mark.embedded
 
@@ -55,7 +55,7 @@ async def test_changed_scores_and_reasons_are_repaired(manager: Manager, fleet: 
     )
     await fleet.after(manager, PLACEMENT_DECISIONS, written)
     assert 12345 not in fleet.scores("p").values()
-    assert all(each.reason.startswith("Rank ") for each in fleet.decisions("p")[0].status.decisions)
+    assert all(decision.reason.startswith("Rank ") for decision in fleet.decisions("p")[0].status.decisions)
 
 
 @pytest.mark.usefixtures("placed")
@@ -103,7 +103,7 @@ async def test_changed_owners_of_a_decision_are_repaired(manager: Manager, fleet
     )
     await fleet.after(manager, PLACEMENT_DECISIONS, written)
     (new,) = fleet.decisions("p")
-    in_control = [each.name for each in new.metadata.ownerReferences if each.controller]
+    in_control = [reference.name for reference in new.metadata.ownerReferences if reference.controller]
     await fleet.edit(
         PLACEMENT_DECISIONS,
         "p-decision-1",
@@ -125,13 +125,13 @@ async def test_foreign_metadata_and_conditions_stay(manager: Manager, fleet: Hub
     known = [*fleet.status("p").conditions, other]
     conditions = [
         {
-            "type": each.type,
-            "status": each.status,
-            "reason": each.reason,
-            "message": each.message,
+            "type": condition.type,
+            "status": condition.status,
+            "reason": condition.reason,
+            "message": condition.message,
             "lastTransitionTime": "2026-01-01T00:00:00Z",
         }
-        for each in known
+        for condition in known
     ]
     await fleet.edit(
         PLACEMENTS, "p", {"status": {"conditions": conditions}}, namespace=fleet.namespace, status=True
@@ -140,7 +140,11 @@ async def test_foreign_metadata_and_conditions_stay(manager: Manager, fleet: Hub
     await fleet.chooses("p", "a")
     decision, placement = fleet.decisions("p")[0], fleet.placement("p")
     assert placement is not None
-    assert {each.type for each in placement.status.conditions} >= {MISCONFIGURED, SATISFIED, "Other"}
+    assert {condition.type for condition in placement.status.conditions} >= {
+        MISCONFIGURED,
+        SATISFIED,
+        "Other",
+    }
     for meta in (decision.metadata, placement.metadata):
         assert meta.annotations["example.com/mine"] == "yes"
         assert meta.finalizers == ("example.com/mine",)
@@ -190,7 +194,7 @@ async def test_inverted_condition_is_corrected(manager: Manager, fleet: HubFleet
     assert fleet.condition("p") == ("True", "AllDecisionsScheduled", "All cluster decisions scheduled")
 
 
-# Decisions that nobody made for this placement
+# Decisions that no controller made for this placement
 
 
 @pytest.mark.usefixtures("placed")
@@ -204,7 +208,7 @@ async def test_foreign_decision_with_the_placement_label_is_deleted(
     assert fleet.chosen("p") == ["a", "b"]
     await fleet.eventually(
         lambda: (
-            [each.note for each in fleet.events("DecisionDelete")]
+            [event.note for event in fleet.events("DecisionDelete")]
             == [f"Decision foreign is deleted with placement p in namespace {fleet.namespace}"]
         )
     )
@@ -214,9 +218,9 @@ async def test_foreign_decision_with_the_placement_label_is_deleted(
 async def test_foreign_decision_without_the_placement_label_stays(manager: Manager, fleet: HubFleet) -> None:
     held = await fleet.hold("foreign", "c")
     await fleet.after(manager, PLACEMENT_DECISIONS, held)
-    found = fleet.decision("foreign")
-    assert found is not None
-    assert found.metadata.resourceVersion == held.metadata.resourceVersion
+    stray = fleet.decision("foreign")
+    assert stray is not None
+    assert stray.metadata.resourceVersion == held.metadata.resourceVersion
 
 
 @pytest.mark.both_hubs
@@ -230,7 +234,7 @@ async def test_page_adopts_an_existing_decision_of_its_name(manager: Manager, fl
     (page,) = fleet.decisions("p")
     assert page.metadata.uid == taken.metadata.uid
     assert page.metadata.labels == LABELS
-    assert [each.name for each in page.metadata.ownerReferences if each.controller] == ["p"]
+    assert [reference.name for reference in page.metadata.ownerReferences if reference.controller] == ["p"]
 
 
 async def test_placement_named_like_a_decision_is_decided(manager: Manager, fleet: HubFleet) -> None:

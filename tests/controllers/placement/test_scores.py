@@ -9,12 +9,12 @@ from controllers.clocks import JUST, NOON, Stopped
 from controllers.conftest import Start
 from controllers.figures import wakes
 from controllers.hub_fleet import HubFleet
-from fairway.api.meta import Condition, find_condition
 from fairway.api.placement import PlacementSpec
+from fairway.api.resources import ADD_ON_PLACEMENT_SCORES, PLACEMENTS
 from fairway.controllers.manager import Manager
-from fairway.kube import ADD_ON_PLACEMENT_SCORES, PLACEMENTS
-from fairway.placement.unscored import UNSCORED
 from fairway.testing import builders
+from fairway.workloads.placement.unscored import UNSCORED
+from kubewire.api.meta import Condition, find_condition
 
 pytestmark = pytest.mark.embedded
 
@@ -36,7 +36,10 @@ async def test_scores_and_reasons_are_recorded(manager: Manager, fleet: HubFleet
     await fleet.place("p", best())
     await fleet.chooses("p", "a", "b", "c")
     (page,) = fleet.decisions("p")
-    assert [(fleet.short(each.clusterName), each.score, each.reason) for each in page.status.decisions] == [
+    assert [
+        (fleet.short(decision.clusterName), decision.score, decision.reason)
+        for decision in page.status.decisions
+    ] == [
         ("a", 20, "Rank 1 of 3 with 20 points: AddOn/default/cpu 20"),
         ("b", -5, "Rank 3 of 3 with -5 points: AddOn/default/cpu -5"),
         ("c", 0, "Rank 2 of 3 with 0 points: AddOn/default/cpu 0"),
@@ -86,16 +89,16 @@ async def test_recorded_scores_are_refreshed_when_the_rate_limit_allows(
         await fleet.eventually(lambda: fleet.status("p").lastScoreUpdateTime == due)
         scored_first, refreshed = f"{fleet.name('a')}:20 ", f"{fleet.name('a')}:30 "
         await fleet.eventually(
-            lambda: {each.note for each in fleet.events("ScoreUpdate")} == {scored_first, refreshed}
+            lambda: {event.note for event in fleet.events("ScoreUpdate")} == {scored_first, refreshed}
         )
         await fleet.after(manager, ADD_ON_PLACEMENT_SCORES, await fleet.score("a", {"cpu": 40}))
         clock.now = due + timedelta(seconds=2)
         await fleet.eventually(lambda: fleet.scores("p") == {"a": 40})
         refreshed = f"{fleet.name('a')}:40 "
         await fleet.eventually(
-            lambda: {each.note for each in fleet.events("ScoreUpdate")} == {scored_first, refreshed}
+            lambda: {event.note for event in fleet.events("ScoreUpdate")} == {scored_first, refreshed}
         )
-        assert [each.reason for each in fleet.events()].count("DecisionUpdate") == 1
+        assert [event.reason for event in fleet.events()].count("DecisionUpdate") == 1
 
 
 async def test_changed_selection_is_written_at_once(start: Start, fleet: HubFleet) -> None:
@@ -205,7 +208,7 @@ async def test_changed_prioritizer_order_changes_the_decision(manager: Manager, 
     await fleet.chooses("p", "a", "b")
 
 
-# When they run out
+# When they expire
 
 
 async def test_score_expiry_wakes_its_placements(start: Start, fleet: HubFleet) -> None:

@@ -7,16 +7,16 @@ import pytest
 from msgspec import structs
 
 from fairway.api.placement import PlacementSpec, PlacementStatus
-from fairway.clusters import Fleet
 from fairway.controllers.placement import settled
 from fairway.controllers.placement.queue import Owner
 from fairway.controllers.placement.record import PlacementRecord
 from fairway.controllers.placement.settled import SettledCheck
 from fairway.engine import cycle
 from fairway.engine.outcome import Outcome
-from fairway.fleet.instant import Micros, to_micros
-from fairway.placement import PlacementWorkload, default_profile
+from fairway.hosts.clusters import Fleet
+from fairway.hosts.instant import Micros, to_micros
 from fairway.testing import builders as make
+from fairway.workloads.placement import PlacementWorkload, default_profile
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -32,7 +32,7 @@ class SettledHarness:
         self.fleet.upsert_score(make.score("c1", {"free": 10}))
         self.records: dict[Owner, PlacementRecord] = {}
         self.cycles: list[str] = []
-        self.hastened: dict[Owner, Micros] = {}
+        self.lowered: dict[Owner, Micros] = {}
         policy = make.policy(make.addon("free"), mode="Exact")
         spec = PlacementSpec(numberOfClusters=1, prioritizerPolicy=policy)
         for at, memo in enumerate(memos):
@@ -43,7 +43,9 @@ class SettledHarness:
             self.records[record.workload.owner] = record
 
     def unaffected(self) -> list[str]:
-        check = SettledCheck(self.records, now=NOW, follow=self._follow, hasten=self.hastened.__setitem__)
+        check = SettledCheck(
+            self.records, now=NOW, follow=self._follow, lower_deadline=self.lowered.__setitem__
+        )
         return [owner[1] for owner in self.records if check(owner)]
 
     def _follow(self, record: PlacementRecord) -> Outcome | None:
@@ -76,10 +78,10 @@ def test_work_after_one_change_is_limited(memos: Iterable[int], checked: int) ->
     assert len(harness.unaffected()) == checked
 
 
-def test_placement_is_hastened_once_if_its_time_comes_earlier() -> None:
+def test_deadline_is_lowered_once_if_the_outcome_changes_earlier() -> None:
     harness = SettledHarness(1)
     harness.unaffected()
-    assert list(harness.hastened) == [("ns1", "p0")]
-    harness.hastened.clear()
+    assert list(harness.lowered) == [("ns1", "p0")]
+    harness.lowered.clear()
     harness.unaffected()
-    assert harness.hastened == {}
+    assert harness.lowered == {}

@@ -9,8 +9,8 @@ from controllers.conftest import ALONE, Start
 from controllers.figures import writes
 from controllers.hub_fleet import HubFleet
 from fairway.api.placement import PlacementSpec
+from fairway.api.resources import MANAGED_CLUSTERS, PLACEMENT_DECISIONS
 from fairway.controllers.placement.shard import Shard
-from fairway.kube import MANAGED_CLUSTERS, PLACEMENT_DECISIONS
 
 pytestmark = pytest.mark.embedded
 
@@ -21,13 +21,13 @@ SHARDS = [Shard(index=index, count=COUNT) for index in range(COUNT)]
 @pytest.fixture
 async def rooms(fleet: HubFleet) -> list[str]:
     """Return a namespace of each shard, with the set bound to it."""
-    found: list[str] = []
+    namespaces: list[str] = []
     for shard in SHARDS:
         word = next(word for number in range(1000) if shard.has(fleet.name(word := f"room{number}")))
         room = await fleet.create_namespace(word)
         await fleet.bind("s", namespace=room)
-        found.append(room)
-    return found
+        namespaces.append(room)
+    return namespaces
 
 
 async def test_shard_writes_its_own_placements_and_counts_all(

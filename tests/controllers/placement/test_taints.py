@@ -10,8 +10,8 @@ from controllers.conftest import Start
 from controllers.hub_fleet import HubFleet
 from fairway.api.cluster import Taint
 from fairway.api.placement import PlacementSpec, Toleration
+from fairway.api.resources import MANAGED_CLUSTERS, PLACEMENTS
 from fairway.controllers.manager import Manager
-from fairway.kube import MANAGED_CLUSTERS, PLACEMENTS
 
 pytestmark = pytest.mark.embedded
 

@@ -13,11 +13,8 @@ import pytest
 from controllers.figures import wakes, writes
 from controllers.hub_fleet import HubFleet
 from fairway.api.cluster import Taint
-from fairway.api.meta import Condition
 from fairway.api.placement import PlacementSpec, Toleration
-from fairway.api.selector import LabelSelector, LabelSelectorRequirement
-from fairway.controllers.manager import Manager
-from fairway.kube import (
+from fairway.api.resources import (
     ADD_ON_PLACEMENT_SCORES,
     MANAGED_CLUSTER_SET_BINDINGS,
     MANAGED_CLUSTER_SETS,
@@ -25,8 +22,11 @@ from fairway.kube import (
     PLACEMENT_DECISIONS,
     PLACEMENTS,
 )
-from fairway.kube.transport import Response, Transport
+from fairway.controllers.manager import Manager
 from fairway.testing import builders
+from kubewire.api.meta import Condition
+from kubewire.api.selector import LabelSelector, LabelSelectorRequirement
+from kubewire.client.transport import Response, Transport
 
 pytestmark = pytest.mark.embedded
 

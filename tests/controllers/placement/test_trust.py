@@ -8,11 +8,11 @@ from controllers.clocks import JUST, NOON, Stopped
 from controllers.conftest import Start
 from controllers.hub_fleet import HubFleet
 from fairway.api.placement import PlacementSpec
+from fairway.api.resources import ADD_ON_PLACEMENT_SCORES, PLACEMENTS
 from fairway.controllers.manager import Manager
-from fairway.kube import ADD_ON_PLACEMENT_SCORES, PLACEMENTS
-from fairway.placement.conditions import MISCONFIGURED
-from fairway.plugins.trust import EXPIRED_SCORES, MISSING_SCORE
 from fairway.testing import builders
+from fairway.workloads.placement.conditions import MISCONFIGURED
+from fairway.workloads.placement.plugins.trust import EXPIRED_SCORES, MISSING_SCORE
 
 pytestmark = pytest.mark.embedded
 

@@ -5,7 +5,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from controllers.running import clear
-from fairway.kube import MANAGED_CLUSTERS, Client
+from fairway.api.resources import MANAGED_CLUSTERS
+from kubewire.client import Client
 from rigs.cleanup import delete_all
 
 

@@ -11,22 +11,16 @@ from controllers.hubs import HubUnderTest
 from controllers.running import RunningController, at_work
 from controllers.settling import DEADLINE
 from fairway.api.cluster import ManagedCluster, Taint
-from fairway.api.event import Event
-from fairway.api.meta import Condition, find_condition, format_time
+from fairway.api.resources import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTER_SCORES, MANAGED_CLUSTERS
 from fairway.api.score import ManagedClusterScore, managed_cluster_score_name
 from fairway.controllers.recovery import RULES, RecoveryController, RecoveryPolicy
 from fairway.controllers.recovery.conditions import HEALTHY
 from fairway.controllers.recovery.taints import KEY
-from fairway.kube import (
-    ADD_ON_PLACEMENT_SCORES,
-    MANAGED_CLUSTER_SCORES,
-    MANAGED_CLUSTERS,
-    AlreadyExists,
-    Client,
-    Informer,
-)
-from fairway.kube.events import EVENTS
 from fairway.observe.meters import Meters
+from kubewire.api.event import Event
+from kubewire.api.meta import Condition, find_condition, format_time
+from kubewire.client import AlreadyExists, Client, Informer
+from kubewire.client.events import EVENTS
 
 VALID = timedelta(seconds=180)
 SICK, SO_SO, WELL = 10, 50, 80
@@ -41,29 +35,29 @@ class RecoveryHarness:
         self.fleet, self.running, self.clock, self._calculator = fleet, running, clock, calculator
         self._health: dict[str, int] = {}
 
-    async def clusters(self, *words: str, health: int = WELL) -> None:
-        await self.fleet.clusters(*words)
-        for word in words:
-            await self._publish(word, health)
+    async def clusters(self, *names: str, health: int = WELL) -> None:
+        await self.fleet.clusters(*names)
+        for name in names:
+            await self._publish(name, health)
         await self.running.settled()
 
-    async def publish(self, word: str, health: int) -> None:
+    async def publish(self, name: str, health: int) -> None:
         """Until recovery has seen it, and done what there is to do."""
-        await self._publish(word, health)
+        await self._publish(name, health)
         await self.running.settled()
 
-    async def _publish(self, word: str, health: int) -> None:
-        self._health[word] = health
+    async def _publish(self, name: str, health: int) -> None:
+        self._health[name] = health
         if self._calculator:
-            await self.running.observed(MANAGED_CLUSTER_SCORES, await self._calculate(word, health))
+            await self.running.observed(MANAGED_CLUSTER_SCORES, await self._calculate(name, health))
             return
         score = await self.fleet.score(
-            word, {"health": health}, resource="health-score", valid_until=self.clock.wall() + VALID
+            name, {"health": health}, resource="health-score", valid_until=self.clock.wall() + VALID
         )
         await self.running.observed(ADD_ON_PLACEMENT_SCORES, score, fields="metadata.name=health-score")
 
-    async def _calculate(self, word: str, health: int) -> ManagedClusterScore:
-        cluster = await self.fleet.create_namespace(word)
+    async def _calculate(self, name: str, health: int) -> ManagedClusterScore:
+        cluster = await self.fleet.create_namespace(name)
         name = managed_cluster_score_name(cluster=cluster, calculator=self._calculator)
         with suppress(AlreadyExists):
             body = {"metadata": {"name": name}}
@@ -86,48 +80,48 @@ class RecoveryHarness:
             step = min(seconds, VALID.total_seconds() / 2)
             seconds -= step
             self.clock.advance(step)
-            for word, health in self._health.items():
-                await self._publish(word, health)
+            for name, health in self._health.items():
+                await self._publish(name, health)
             await self.running.settled()
 
-    async def cluster(self, word: str) -> ManagedCluster:
-        return await self.fleet.client.get(MANAGED_CLUSTERS, self.fleet.name(word))
+    async def cluster(self, name: str) -> ManagedCluster:
+        return await self.fleet.client.get(MANAGED_CLUSTERS, self.fleet.name(name))
 
-    async def taints(self, word: str) -> list[Taint]:
-        return list((await self.cluster(word)).spec.taints)
+    async def taints(self, name: str) -> list[Taint]:
+        return list((await self.cluster(name)).spec.taints)
 
     async def tainted(self) -> list[str]:
         """The words of the clusters that bear the taint."""
-        there = (await self.fleet.client.list(MANAGED_CLUSTERS)).items
+        clusters = (await self.fleet.client.list(MANAGED_CLUSTERS)).items
         return sorted(
-            self.fleet.short(each.metadata.name)
-            for each in there
-            if any(taint.key == KEY for taint in each.spec.taints)
+            self.fleet.short(cluster.metadata.name)
+            for cluster in clusters
+            if any(taint.key == KEY for taint in cluster.spec.taints)
         )
 
-    async def condition(self, word: str) -> Condition | None:
-        return find_condition((await self.cluster(word)).status.conditions or (), HEALTHY)
+    async def condition(self, name: str) -> Condition | None:
+        return find_condition((await self.cluster(name)).status.conditions or (), HEALTHY)
 
-    async def reason(self, word: str) -> str:
-        found = await self.condition(word)
-        return "" if found is None else found.reason
+    async def reason(self, name: str) -> str:
+        condition = await self.condition(name)
+        return "" if condition is None else condition.reason
 
-    async def event(self, word: str, reason: str) -> Event:
+    async def event(self, name: str, reason: str) -> Event:
         """As soon as there is one."""
-        name = self.fleet.name(word)
+        name = self.fleet.name(name)
         async with (
             asyncio.timeout(DEADLINE),
             Informer(self.fleet.client, EVENTS, namespace="default") as all_,
         ):
             async for _ in all_.changes():
-                for each in all_.store.values():
-                    if (each.regarding.name, each.reason) == (name, reason):
-                        return each
+                for obj in all_.store.values():
+                    if (obj.regarding.name, obj.reason) == (name, reason):
+                        return obj
         raise AssertionError
 
-    async def override(self, word: str, value: str | None) -> None:
+    async def override(self, name: str, value: str | None) -> None:
         body = {"metadata": {"annotations": {"fairway.dev/recovery": value}}}
-        written = await self.fleet.edit(MANAGED_CLUSTERS, self.fleet.name(word), body)
+        written = await self.fleet.edit(MANAGED_CLUSTERS, self.fleet.name(name), body)
         await self.running.caught_up(MANAGED_CLUSTERS, written)
 
 

@@ -31,13 +31,13 @@ class Pass:
 
 
 def pieces(page: Path) -> Iterator[Save | Type | Pass]:
-    for found in _PIECE.finditer(page.read_text(encoding="utf-8")):
-        if found["seconds"]:
-            yield Pass(int(found["seconds"]))
-        elif found["kind"] == "console":
-            yield from _typed(found["text"])
-        elif name := _FILE.match(found["text"]):
-            yield Save(name[1], found["text"])
+    for piece in _PIECE.finditer(page.read_text(encoding="utf-8")):
+        if piece["seconds"]:
+            yield Pass(int(piece["seconds"]))
+        elif piece["kind"] == "console":
+            yield from _typed(piece["text"])
+        elif name := _FILE.match(piece["text"]):
+            yield Save(name[1], piece["text"])
 
 
 def _typed(text: str) -> Iterator[Type]:

@@ -13,22 +13,17 @@ from controllers.conftest import Start
 from controllers.hubs import HubUnderTest, hub_of
 from controllers.recovery.page import Pass, Save, Shell, Type, pieces
 from controllers.running import RunningController, at_work
+from fairway.api.resources import MANAGED_CLUSTER_SET_BINDINGS, MANAGED_CLUSTER_SETS, MANAGED_CLUSTERS
 from fairway.cli.run.config import configured
 from fairway.controllers.bridge import RULES as BRIDGE_RULES
 from fairway.controllers.bridge import BridgeController, BridgeOptions, Range
 from fairway.controllers.kinds import NAMESPACES
 from fairway.controllers.recovery import RULES, RecoveryController, RecoveryPolicy
+from fairway.controllers.recovery.keys import ClusterKey
 from fairway.controllers.settings import Settings
-from fairway.kube import (
-    MANAGED_CLUSTER_SET_BINDINGS,
-    MANAGED_CLUSTER_SETS,
-    MANAGED_CLUSTERS,
-    SYSTEM_CLOCK,
-    AlreadyExists,
-    Client,
-)
 from fairway.observe.meters import Meters
 from fairway.testing.builders import binding, cluster, cluster_set
+from kubewire.client import SYSTEM_CLOCK, AlreadyExists, Client
 from rigs.kubernetes import KUBECTL, Tools
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -85,7 +80,7 @@ async def clock(
 ) -> AsyncIterator[tuple[Ahead, RunningController]]:
     """With everything at work that the page speaks of."""
     ahead = Ahead()
-    (config,) = [each for each in pieces(PAGE) if isinstance(each, Save) and each.name == "recovery.yaml"]
+    (config,) = [piece for piece in pieces(PAGE) if isinstance(piece, Save) and piece.name == "recovery.yaml"]
     (tmp_path / config.name).write_text(config.text)
     policy = configured(Settings(), tmp_path / config.name).recovery
 
@@ -118,8 +113,8 @@ async def test_commands_of_the_recovery_page_work(
             case Pass(seconds):
                 await recovery.settled()  # what was published last lasts from here on
                 ahead.by += seconds
-                for each in ("cluster1", "cluster2"):  # as their timers would
-                    recovery.controller.queue.add(("", each))
+                for name in ("cluster1", "cluster2"):  # as their timers would
+                    recovery.controller.queue.add(ClusterKey(name))
                 await recovery.settled()
                 passed += seconds
     assert (typed, passed) == (18, 1200)
@@ -133,7 +128,7 @@ def test_recovery_page_has_the_default_policy(tmp_path: Path) -> None:
 
 
 def test_bridge_section_of_the_recovery_page_is_valid(tmp_path: Path) -> None:
-    section = next(each for each in SECTION.findall(PAGE.read_text(encoding="utf-8")) if "bridge:" in each)
+    section = next(text for text in SECTION.findall(PAGE.read_text(encoding="utf-8")) if "bridge:" in text)
     (tmp_path / "config.yaml").write_text(section)
     assert configured(Settings(), tmp_path / "config.yaml").bridge == BridgeOptions(
         ranges={"resourceratiocpu": Range(low=0, high=100)}, names={"resourceratiocpu": "ResourceRatioCPU"}

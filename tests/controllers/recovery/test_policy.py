@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from fairway.api.clusterset import ManagedClusterSelector, ManagedClusterSet, ManagedClusterSetSpec
-from fairway.api.meta import Condition, ObjectMeta
 from fairway.api.score import (
     AddOnPlacementScore,
     AddOnPlacementScoreItem,
@@ -15,11 +14,13 @@ from fairway.api.score import (
     ManagedClusterScoreCondition,
     ManagedClusterScoreStatus,
 )
-from fairway.api.selector import LabelSelector
-from fairway.clusters.scores import SILENT
 from fairway.controllers.recovery import Budget, HealthSource, RecoveryPolicy, RecoveryPolicyError
 from fairway.controllers.recovery.cluster_sets import SetsByCluster
 from fairway.controllers.recovery.health_source import HealthReading, HealthSourceError, read
+from fairway.hosts.clusters.scores import SILENT
+from fairway.hosts.steps import STRIDE, finish
+from kubewire.api.meta import Condition, ObjectMeta
+from kubewire.api.selector import LabelSelector
 
 NOON = datetime(2031, 5, 5, 12, tzinfo=UTC)
 OTHER = HealthSource(resource="a", score="b")
@@ -79,7 +80,7 @@ def test_invalid_health_source_is_rejected(text: str) -> None:
 
 def published(*values: int, until: datetime | None = NOON, silent: bool = False) -> AddOnPlacementScore:
     mark = Condition(type=SILENT, status="True", reason="ScoreExpired")
-    items = tuple(AddOnPlacementScoreItem(name="health", value=each) for each in values)
+    items = tuple(AddOnPlacementScoreItem(name="health", value=value) for value in values)
     return AddOnPlacementScore(
         metadata=ObjectMeta(name="health-score", namespace="c1"),
         status=AddOnPlacementScoreStatus(
@@ -106,7 +107,7 @@ END_OF_TIMES = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
-    ("found", "at", "fresh", "health"),
+    ("published", "at", "fresh", "health"),
     [
         (published(5), ADD_ON, None, HealthReading(score=5, expires=NOON)),
         (published(5, 7, until=None), ADD_ON, None, HealthReading(score=7)),
@@ -127,12 +128,12 @@ END_OF_TIMES = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
     ],
 )
 def test_health_is_read_from_the_score(
-    found: AddOnPlacementScore | ManagedClusterScore,
+    published: AddOnPlacementScore | ManagedClusterScore,
     at: HealthSource,
     fresh: float | None,
     health: HealthReading | None,
 ) -> None:
-    assert read(found, at=at, fresh=fresh) == health
+    assert read(published, at=at, fresh=fresh) == health
 
 
 def test_expired_health_is_missing() -> None:
@@ -153,18 +154,55 @@ def chosen(name: str, **labels: str) -> ManagedClusterSet:
 
 def test_set_members_are_found_in_either_order() -> None:
     groups = SetsByCluster()
+
+    def put(source: ManagedClusterSet) -> list[str]:
+        moved: list[str] = []
+        finish(groups.put_set(source, moved=moved.append))
+        return moved
+
+    def drop(name: str) -> list[str]:
+        moved: list[str] = []
+        finish(groups.drop_set(name, moved=moved.append))
+        return moved
+
     groups.put_cluster("a", {"zone": "1"})
-    assert groups.put_set(chosen("one", zone="1")) == ["a"]
-    assert groups.put_set(chosen("one", zone="1")) == []
+    assert put(chosen("one", zone="1")) == ["a"]
+    assert put(chosen("one", zone="1")) == []
     groups.put_cluster("b", {"zone": "1", "cluster.open-cluster-management.io/clusterset": "own"})
-    assert groups.put_set(ManagedClusterSet(metadata=ObjectMeta(name="own"))) == ["b"]
-    assert groups.of("a") == {"one"}
-    assert groups.of("b") == {"one", "own"}
-    assert groups.put_set(chosen("one", zone="2")) == ["a", "b"]
+    assert put(ManagedClusterSet(metadata=ObjectMeta(name="own"))) == ["b"]
+    assert put(chosen("all")) == ["a", "b"]
+    assert groups.of("a") == {"all", "one"}
+    assert groups.of("b") == {"all", "one", "own"}
+    assert put(chosen("one", zone="2")) == ["a", "b"]
     groups.put_cluster("a", {"zone": "2"})
-    assert groups.of("a") == {"one"}
-    assert groups.of("b") == {"own"}
-    assert groups.drop_set("one") == ["a"]
-    assert groups.drop_set("one") == []
+    assert groups.of("a") == {"all", "one"}
+    assert groups.of("b") == {"all", "own"}
+    assert drop("one") == ["a"]
+    assert drop("one") == []
+    groups.put_cluster("c", {"zone": "2"})
+    assert groups.of("c") == {"all"}
+
+
+def test_cluster_that_is_deleted_while_a_set_changes_is_in_no_set() -> None:
+    groups = SetsByCluster()
+    names = [f"c{number}" for number in range(2 * STRIDE)]
+    for name in names:
+        groups.put_cluster(name, {"zone": "1"})
+    moved: list[str] = []
+    steps = groups.put_set(chosen("one", zone="1"), moved=moved.append)
+    next(steps)
+    groups.drop_cluster(names[-1])
+    groups.put_cluster("new", {"zone": "1"})
+    finish(steps)
+    assert moved == names[:-1]
+    assert groups.of(names[-1]) == frozenset()
+    assert groups.of("new") == {"one"}
+
+
+def test_deleted_cluster_is_in_no_set() -> None:
+    groups = SetsByCluster()
+    finish(groups.put_set(chosen("one"), moved=lambda _: None))
+    groups.put_cluster("b", {})
+    assert groups.of("b") == {"one"}
     groups.drop_cluster("b")
     assert groups.of("b") == frozenset()

@@ -13,19 +13,19 @@ from controllers.recovery.harness import SICK, SO_SO, WELL, RecoveryHarness, har
 from controllers.running import RunningController
 from fairway.api.cluster import Taint
 from fairway.api.placement import PlacementSpec, Toleration
+from fairway.api.resources import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS
 from fairway.api.score import AddOnPlacementScore
 from fairway.controllers.manager import Manager
-from fairway.controllers.reconciler import Reconciler
 from fairway.controllers.recovery import Budget, HealthSource, RecoveryPolicy
-from fairway.controllers.recovery.conditions import RELEASED, RELIEVED
+from fairway.controllers.recovery.conditions import NOT_LOW_ANY_MORE, RELEASED
 from fairway.controllers.recovery.controller import HELD_EVENT, RECOVERED_EVENT, UNHEALTHY_EVENT
 from fairway.controllers.recovery.decision import EXEMPT, LOW, MISSING, OVER_BUDGET, RECOVERED, SUSPECT
 from fairway.controllers.recovery.policy import UNHEALTHY
 from fairway.controllers.recovery.taints import KEY
+from fairway.controllers.runtime.reconciler import Reconciler
 from fairway.controllers.scores.policy import SilencePolicy as Silencing
-from fairway.controllers.scores.silence_marker import silenced
+from fairway.controllers.scores.silence_marker import silent_status
 from fairway.controllers.settings import BRIDGE, RECOVERY, Settings
-from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS
 from rigs.waiting import until
 
 pytestmark = [pytest.mark.usefixtures("empty"), pytest.mark.embedded]
@@ -61,17 +61,17 @@ async def test_placement_leaves_an_unhealthy_cluster_and_returns_after_recovery_
     assert fleet.chosen("tolerant") == ["a", "b", "c"]
     (taint,) = await here.taints("a")
     assert (taint.value, taint.effect, taint.timeAdded) == (LOW, "NoSelect", here.clock.wall())
-    said = await here.condition("a")
-    assert said is not None
-    assert (said.status, said.reason) == ("False", LOW)
-    assert said.message == (
+    condition = await here.condition("a")
+    assert condition is not None
+    assert (condition.status, condition.reason) == ("False", LOW)
+    assert condition.message == (
         "health-score/health is 10, below 40 since 2026-03-01T12:00:00Z: "
         "the cluster is tainted NoSelect until it is at least 60 for 900 s"
     )
     event = await here.event("a", UNHEALTHY_EVENT)
     assert (event.type, event.note, event.reportingController) == (
         "Warning",
-        said.message,
+        condition.message,
         "fairway-recovery",
     )
     await here.publish("a", WELL)
@@ -79,10 +79,10 @@ async def test_placement_leaves_an_unhealthy_cluster_and_returns_after_recovery_
     assert await here.tainted() == ["a"]
     await here.passes(1)
     await fleet.chooses("p", "a", "b", "c")
-    said = await here.condition("a")
-    assert said is not None
-    assert (said.status, said.reason) == ("True", RECOVERED)
-    assert said.message == (
+    condition = await here.condition("a")
+    assert condition is not None
+    assert (condition.status, condition.reason) == ("True", RECOVERED)
+    assert condition.message == (
         "health-score/health is 80, at least 60 since 2026-03-01T12:05:00Z: the taint is removed"
     )
     assert (await here.event("a", RECOVERED_EVENT)).type == "Normal"
@@ -119,17 +119,17 @@ async def test_least_healthy_clusters_are_tainted_within_the_budget(
         await here.publish("c", SICK - 1)
         await here.passes(300)
         assert await here.tainted() == ["b"]
-        said = await here.condition("a")
-        assert said is not None
-        assert (said.status, said.reason) == ("False", OVER_BUDGET)
-        assert said.message == (
+        condition = await here.condition("a")
+        assert condition is not None
+        assert (condition.status, condition.reason) == ("False", OVER_BUDGET)
+        assert condition.message == (
             "health-score/health is 10, below 40 since 2026-03-01T12:00:00Z, but it is not tainted: "
             "the budget of 1 tainted clusters is used up (1 tainted)"
         )
         assert (await here.event("a", HELD_EVENT)).type == "Warning"
         await here.publish("a", SO_SO)
         await here.passes(1)
-        assert await here.reason("a") == RELIEVED
+        assert await here.reason("a") == NOT_LOW_ANY_MORE
         await here.publish("b", WELL)
         await here.passes(900)
         assert await here.tainted() == ["c"]
@@ -149,9 +149,9 @@ async def test_each_cluster_set_has_its_own_budget(hub: HubUnderTest, fleet: Hub
         await here.publish("b", SICK)
         await here.passes(300)
         assert await here.tainted() == ["a"]
-        said = await here.condition("b")
-        assert said is not None
-        assert f"tainted clusters in cluster set {fleet.name('s')} is used up" in said.message
+        condition = await here.condition("b")
+        assert condition is not None
+        assert f"tainted clusters in cluster set {fleet.name('s')} is used up" in condition.message
         await here.passes(400)
         await here.publish("y", SICK)
         await here.passes(300)
@@ -169,9 +169,9 @@ async def test_last_available_cluster_is_not_tainted(hub: HubUnderTest, fleet: H
         await here.publish("a", SICK)
         await here.passes(300)
         assert await here.tainted() == []
-        said = await here.condition("a")
-        assert said is not None
-        assert (said.reason, said.message.rpartition(": ")[2]) == (
+        condition = await here.condition("a")
+        assert condition is not None
+        assert (condition.reason, condition.message.rpartition(": ")[2]) == (
             OVER_BUDGET,
             "no other cluster of the fleet is available",
         )
@@ -187,8 +187,8 @@ async def test_invalid_recovery_annotation_is_reported(
     await here.clusters("a", "b")
     await here.override("a", "on")
     await here.override("a", "false")
-    (told,) = [each for each in caplog.messages if "fairway.dev/recovery" in each]
-    assert told.endswith(
+    (warning,) = [message for message in caplog.messages if "fairway.dev/recovery" in message]
+    assert warning.endswith(
         "annotation fairway.dev/recovery: false has no effect; write off to exempt this cluster from recovery"
     )
     await here.publish("a", SICK)
@@ -205,9 +205,9 @@ async def test_only_cluster_of_a_set_is_not_tainted(hub: HubUnderTest, fleet: Hu
         await here.publish("x", SICK)
         await here.passes(300)
         assert await here.tainted() == []
-        said = await here.condition("x")
-        assert said is not None
-        assert said.message.endswith(f"it is the only cluster of cluster set {fleet.name('other')}")
+        condition = await here.condition("x")
+        assert condition is not None
+        assert condition.message.endswith(f"it is the only cluster of cluster set {fleet.name('other')}")
 
 
 @EMBEDDED
@@ -218,15 +218,15 @@ async def test_failing_health_provider_taints_no_cluster(hub: HubUnderTest, flee
             await here.publish(word, -100)
         await here.passes(3600)
         assert await here.tainted() == []
-        said = await here.condition("a")
-        assert said is not None
-        assert (said.status, said.reason) == ("False", SUSPECT)
-        assert "3 of 4 clusters became unhealthy within 600 s" in said.message
+        condition = await here.condition("a")
+        assert condition is not None
+        assert (condition.status, condition.reason) == ("False", SUSPECT)
+        assert "3 of 4 clusters became unhealthy within 600 s" in condition.message
         await here.publish("b", WELL)
         await here.publish("c", WELL)
         await here.passes(1)  # now it is one cluster, and has been for an hour
         assert await here.tainted() == ["a"]
-        assert await here.reason("b") == RELIEVED
+        assert await here.reason("b") == NOT_LOW_ANY_MORE
 
 
 @pytest.mark.both_hubs
@@ -261,9 +261,9 @@ async def test_exempt_cluster_is_not_tainted(here: RecoveryHarness, fleet: HubFl
     assert await here.tainted() == ["a"]
     await here.override("a", "OFF")
     assert await here.tainted() == []
-    said = await here.condition("a")
-    assert said is not None
-    assert (said.status, said.reason) == ("Unknown", EXEMPT)
+    condition = await here.condition("a")
+    assert condition is not None
+    assert (condition.status, condition.reason) == ("Unknown", EXEMPT)
 
 
 @EMBEDDED
@@ -309,7 +309,7 @@ async def test_expired_health_counts_as_missing(hub: HubUnderTest, fleet: HubFle
         await here.publish("a", SICK)
         here._health.pop("a")
         await here.passes(179)
-        await here.passes(1)  # its score has run out now; the others' were renewed
+        await here.passes(1)  # its score has expired now; the others' were renewed
         written = await fleet.change_cluster("a", labels={"touched": "now"})
         await here.running.caught_up(MANAGED_CLUSTERS, written)
         await here.passes(900)
@@ -328,12 +328,14 @@ async def test_silenced_score_is_not_health(hub: HubUnderTest, fleet: HubFleet, 
         await here.clusters("a", "b", "c")
         here._health.pop("a")
         resource, namespace = "health-score", fleet.name("a")
-        said = await fleet.client.get(ADD_ON_PLACEMENT_SCORES, resource, namespace=namespace)
-        status = silenced(said, Silencing(), reason="ScoreExpired", since=here.clock.wall(), clock=here.clock)
+        score = await fleet.client.get(ADD_ON_PLACEMENT_SCORES, resource, namespace=namespace)
+        status = silent_status(
+            score, Silencing(), reason="ScoreExpired", since=here.clock.wall(), clock=here.clock
+        )
         marked = await fleet.edit(
             ADD_ON_PLACEMENT_SCORES, resource, {"status": status}, namespace=namespace, status=True
         )
-        assert [each.value for each in marked.status.scores] == [-100]
+        assert [item.value for item in marked.status.scores] == [-100]
         await here.running.caught_up(ADD_ON_PLACEMENT_SCORES, marked, fields="metadata.name=health-score")
         await here.passes(900)
         written = await fleet.change_cluster("a", labels={"touched": "now"})
@@ -361,9 +363,9 @@ async def test_health_is_read_from_a_calculator(hub: HubUnderTest, fleet: HubFle
         await here.publish("a", 400)
         await here.passes(300)
         assert await here.tainted() == ["a"]
-        said = await here.condition("a")
-        assert said is not None
-        assert said.message.startswith("heartbeats is 400, below 1000")
+        condition = await here.condition("a")
+        assert condition is not None
+        assert condition.message.startswith("heartbeats is 400, below 1000")
         await here.publish("a", 5000)
         await here.passes(900)
         assert await here.tainted() == []
@@ -385,7 +387,7 @@ async def test_no_select_if_new_keeps_existing_decisions(
         assert fleet.chosen("old") == ["a", "b"]
     async with harness(hub, fleet, clock=here.clock):
         await fleet.chooses("old", "b")
-    assert [each.effect for each in await here.taints("a")] == ["NoSelect"]
+    assert [taint.effect for taint in await here.taints("a")] == ["NoSelect"]
 
 
 @EMBEDDED
@@ -431,14 +433,16 @@ async def test_recovery_runs_with_the_installed_rights(start: Start, fleet: HubF
             await fleet.settled(manager)
         written = await fleet.change_cluster("a", labels={"touched": "now"})
         await running.caught_up(MANAGED_CLUSTERS, written)
-        await until(fleet.client, MANAGED_CLUSTERS, fleet.name("a"), lambda each: bool(each.spec.taints))
+        await until(
+            fleet.client, MANAGED_CLUSTERS, fleet.name("a"), lambda cluster: bool(cluster.spec.taints)
+        )
         assert await here.tainted() == ["a"]
         assert (await here.event("a", UNHEALTHY_EVENT)).type == "Warning"
 
 
 async def bridged(fleet: HubFleet, word: str, health: int) -> None:
-    def wanted(found: AddOnPlacementScore) -> bool:
-        return [each.value for each in found.status.scores] == [health]
+    def wanted(score: AddOnPlacementScore) -> bool:
+        return [item.value for item in score.status.scores] == [health]
 
     namespace = fleet.name(word)
     await until(fleet.client, ADD_ON_PLACEMENT_SCORES, "managed-cluster-scores", wanted, namespace=namespace)

@@ -1,4 +1,4 @@
-"""What becomes of recovery's writes when hubs, webhooks and terms are not as they should be."""
+"""What becomes of recovery's writes when hubs, webhooks and terms fail."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -13,13 +13,16 @@ from controllers.hubs import HubUnderTest
 from controllers.recovery.harness import SICK, WELL, RecoveryHarness
 from controllers.running import at_work
 from fairway.api.cluster import WEBHOOK_SETS_TIME_ADDED, ManagedCluster
-from fairway.controllers.leadership import ALONE
+from fairway.api.resources import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS
 from fairway.controllers.recovery import RULES, Budget, RecoveryController, RecoveryPolicy
 from fairway.controllers.recovery import controller as module
+from fairway.controllers.recovery.keys import ClusterKey
 from fairway.controllers.recovery.taints import KEY
-from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS, BadRequest, Client, TransportError
-from fairway.kube.fence import Lost
-from fairway.observe.meters import Meters, values
+from fairway.controllers.runtime.leadership import ALONE, leading
+from fairway.observe.meters import Meters
+from kubewire.client import BadRequest, Client, TransportError
+from kubewire.client.fence import Lost
+from metric_values import values
 from rigs.waiting import until
 
 ONE = RecoveryPolicy(fleet=Budget(percent=100, count=1), per_set=Budget(percent=100))
@@ -48,7 +51,7 @@ async def harness(
 
 
 def tainted(cluster: ManagedCluster) -> bool:
-    return any(each.key == KEY for each in cluster.spec.taints)
+    return any(taint.key == KEY for taint in cluster.spec.taints)
 
 
 async def test_lost_response_does_not_use_up_the_budget(hub: HubUnderTest, fleet: HubFleet) -> None:
@@ -135,8 +138,8 @@ async def test_recovery_writes_nothing_after_the_term(hub: HubUnderTest, fleet: 
         await here.publish("a", SICK)
         await here.passes(270)
         here.clock.advance(30)  # no reconcile has run since
-        with pytest.raises(Lost):
-            await recovery.reconcile(("", fleet.name("a")), EndedTerm())
+        with leading(EndedTerm()), pytest.raises(Lost):
+            await recovery.reconcile(ClusterKey(fleet.name("a")))
         assert await here.tainted() == []
         assert not recovery.machine.is_taint_uncertain(fleet.name("a"))
         await here.publish("a", WELL)
@@ -162,7 +165,7 @@ async def test_new_leader_counts_taints_that_the_watch_has_not_delivered(
 async def test_no_cluster_is_tainted_while_the_score_watch_is_down(
     hub: HubUnderTest, fleet: HubFleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(module, "CHECK_SECONDS", 0.01)
     async with harness(hub, fleet, around=lambda patch: patch) as here:
         await here.clusters("a", "b", "c")
         await here.publish("a", SICK)
@@ -173,8 +176,9 @@ async def test_no_cluster_is_tainted_while_the_score_watch_is_down(
         assert scores._clock is not None
         scores._current, scores._current_at = False, scores._clock() - 3600.0
         here.clock.advance(60)
+        machine = recovery.machine
         async with asyncio.timeout(120):
-            while recovery.machine._cases[fleet.name("a")].low_since != here.clock.monotonic():
+            while machine._due.since(machine._states[fleet.name("a")]) != here.clock.monotonic():
                 await asyncio.sleep(0.01)
         scores._current = True
         await here.passes(299)
@@ -184,7 +188,7 @@ async def test_no_cluster_is_tainted_while_the_score_watch_is_down(
 
 
 async def test_recovery_metrics(hub: HubUnderTest, fleet: HubFleet, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(module, "CHECK_SECONDS", 0.01)
     async with harness(hub, fleet, around=lambda patch: patch) as here:
         await here.clusters("a", "b", "c", "d", "e")
         await fleet.cluster("silent")
@@ -195,9 +199,9 @@ async def test_recovery_metrics(hub: HubUnderTest, fleet: HubFleet, monkeypatch:
         wanted = {"low": 2, "tainted": 1, "held": 1, "exempt": 1, "unknown": 1}
         async with asyncio.timeout(120):
             while True:
-                found = values(here.running.controller.meters.expose())
-                states = {key: found[f'fairway_recovery_clusters{{state="{key}"}}'] for key in wanted}
+                metrics = values(here.running.controller.meters.expose())
+                states = {key: metrics[f'fairway_recovery_clusters{{state="{key}"}}'] for key in wanted}
                 if states == wanted:
                     break
                 await asyncio.sleep(0.01)
-        assert found["fairway_recovery_provider_suspected"] == 0
+        assert metrics["fairway_recovery_provider_suspected"] == 0

@@ -10,14 +10,14 @@ from typing import Any, Final
 
 import msgspec
 
-from fairway.api.event import Event
 from fairway.api.kinds import decode
 from fairway.api.placement import PLACEMENT_LABEL
-from fairway.fleet.instant import Micros, to_micros
-from fairway.placement.events import events_of
-from fairway.placement.reconcile_plan import ReconcilePlan
-from fairway.placement.verdict import Verdict
+from fairway.hosts.instant import Micros, to_micros
 from fairway.whatif.world import Key, World
+from fairway.workloads.placement.events import events_of
+from fairway.workloads.placement.reconcile_plan import ReconcilePlan
+from fairway.workloads.placement.verdict import Verdict
+from kubewire.api.event import Event
 
 Answer = dict[str, Any]
 """``numberOfSelectedClusters``, ``conditions``, ``decisionGroups``, ``decisions``; ``events`` and ``records`` by page.
@@ -52,59 +52,64 @@ def computed(
     objects: Iterable[Mapping[str, Any]], *, schedule: Iterable[str], now: datetime
 ) -> Iterator[tuple[Answer, Micros | None]]:
     """With when to look again at the latest, if the answer is another one then."""
-    world = World(decode(each) for each in objects)
+    world = World(decode(obj) for obj in objects)
     looked: set[Key] = set()
     for key in keys(schedule):
         if key not in world.placements:
             yield NOTHING, None
             continue
-        found = world.look(key, now=to_micros(now))
+        verdict = world.decide(key, now=to_micros(now))
         idle = world.workload(key).idle
         events: dict[str, list[Answer]] = {}
         if not idle:
-            plan = world.plan(key, found, now=to_micros(now))
+            plan = world.plan(key, verdict, now=to_micros(now))
             world.write(plan, plan.steps)
             events = _events(plan)
         status = world.placements[key].status
         answer = {
             "numberOfSelectedClusters": status.numberOfSelectedClusters,
             "conditions": _conditions(
-                {"type": each.type, "status": each.status, "reason": each.reason, "message": each.message}
-                for each in status.conditions
+                {
+                    "type": condition.type,
+                    "status": condition.status,
+                    "reason": condition.reason,
+                    "message": condition.message,
+                }
+                for condition in status.conditions
             ),
             "decisionGroups": [
                 {
-                    "decisionGroupIndex": each.decisionGroupIndex,
-                    "decisionGroupName": each.decisionGroupName,
-                    "decisions": list(each.decisions),
-                    "clusterCount": each.clusterCount,
+                    "decisionGroupIndex": group.decisionGroupIndex,
+                    "decisionGroupName": group.decisionGroupName,
+                    "decisions": list(group.decisions),
+                    "clusterCount": group.clusterCount,
                 }
-                for each in status.decisionGroups
+                for group in status.decisionGroups
             ],
             "decisions": [
                 {
-                    "name": each.metadata.name,
-                    "labels": dict(each.metadata.labels),
-                    "clusters": [decision.clusterName for decision in each.status.decisions],
+                    "name": page.metadata.name,
+                    "labels": dict(page.metadata.labels),
+                    "clusters": [decision.clusterName for decision in page.status.decisions],
                 }
-                for _, each in sorted(world.decisions(key[0]).items())
-                if each.metadata.labels.get(PLACEMENT_LABEL) == key[1]
+                for _, page in sorted(world.decisions(key[0]).items())
+                if page.metadata.labels.get(PLACEMENT_LABEL) == key[1]
             ],
             "events": events,
             "records": None
-            if idle or found.frozen or key in looked
-            else {page.name: msgspec.to_builtins(page.decisions) for page in found.pages},
+            if idle or verdict.frozen or key in looked
+            else {page.name: msgspec.to_builtins(page.decisions) for page in verdict.pages},
         }
         looked.add(key)
-        yield answer, None if idle or found.frozen else _due(world, key, found, now=to_micros(now))
+        yield answer, None if idle or verdict.frozen else _due(world, key, verdict, now=to_micros(now))
 
 
-def _due(world: World, key: Key, found: Verdict, *, now: Micros) -> Micros | None:
+def _due(world: World, key: Key, verdict: Verdict, *, now: Micros) -> Micros | None:
     """The recording also rechecks clusters that are filtered for another reason, which is not required."""
-    wake = found.outcome.wake
+    wake = verdict.outcome.wake
     if wake is None:
         return None
-    today, then = (world.look(key, now=each) for each in (now, wake + TICK))
+    today, then = (world.decide(key, now=moment) for moment in (now, wake + TICK))
     return wake if (today.pages, today.conditions) != (then.pages, then.conditions) else None
 
 
@@ -124,8 +129,8 @@ def _events(plan: ReconcilePlan) -> dict[str, list[Answer]]:
     return by_page
 
 
-def _conditions(found: Iterable[Answer]) -> list[Answer]:
-    return sorted(found, key=lambda each: str(each["type"]))
+def _conditions(conditions: Iterable[Answer]) -> list[Answer]:
+    return sorted(conditions, key=lambda condition: str(condition["type"]))
 
 
 # By the hub
@@ -138,57 +143,58 @@ def observed(
     decisions: Iterable[Mapping[str, Any]],
     events: Iterable[Event],
 ) -> Answer:
-    statuses = {_key(each): each.get("status", {}) for each in placements}
+    statuses = {_key(placement): placement.get("status", {}) for placement in placements}
     status = statuses.get(key)
     if status is None:
         return {**NOTHING, "events": _answers_of(events, key)}
     own = [
-        each
-        for each in sorted(decisions, key=_key)
-        if each["metadata"]["namespace"] == key[0]
-        and each["metadata"].get("labels", {}).get(PLACEMENT_LABEL) == key[1]
+        decision
+        for decision in sorted(decisions, key=_key)
+        if decision["metadata"]["namespace"] == key[0]
+        and decision["metadata"].get("labels", {}).get(PLACEMENT_LABEL) == key[1]
     ]
     return {
         "numberOfSelectedClusters": status.get("numberOfSelectedClusters", 0),
         "conditions": _conditions(
-            {name: each[name] for name in ("type", "status", "reason", "message")}
-            for each in status.get("conditions", ())
+            {name: condition[name] for name in ("type", "status", "reason", "message")}
+            for condition in status.get("conditions", ())
         ),
         "decisionGroups": [
             {
-                "decisionGroupIndex": each["decisionGroupIndex"],
-                "decisionGroupName": each.get("decisionGroupName", ""),
-                "decisions": each.get("decisions", []),
-                "clusterCount": each.get("clusterCount", 0),
+                "decisionGroupIndex": group["decisionGroupIndex"],
+                "decisionGroupName": group.get("decisionGroupName", ""),
+                "decisions": group.get("decisions", []),
+                "clusterCount": group.get("clusterCount", 0),
             }
-            for each in status.get("decisionGroups", ())
+            for group in status.get("decisionGroups", ())
         ],
         "decisions": [
             {
-                "name": each["metadata"]["name"],
-                "labels": each["metadata"]["labels"],
-                "clusters": [one["clusterName"] for one in each.get("status", {}).get("decisions", ())],
+                "name": decision["metadata"]["name"],
+                "labels": decision["metadata"]["labels"],
+                "clusters": [one["clusterName"] for one in decision.get("status", {}).get("decisions", ())],
             }
-            for each in own
+            for decision in own
         ],
         "events": _answers_of(events, key),
         "records": {
-            each["metadata"]["name"]: list(each.get("status", {}).get("decisions", ())) for each in own
+            decision["metadata"]["name"]: list(decision.get("status", {}).get("decisions", ()))
+            for decision in own
         },
     }
 
 
 def _answers_of(events: Iterable[Event], key: Key) -> dict[str, list[Answer]]:
     by_page: dict[str, list[Answer]] = {}
-    for each in events:
-        assert (each.regarding.namespace, each.regarding.name) == key
-        assert each.related is not None
-        by_page.setdefault(each.related.name, []).append(
+    for event in events:
+        assert (event.regarding.namespace, event.regarding.name) == key
+        assert event.related is not None
+        by_page.setdefault(event.related.name, []).append(
             {
-                "type": each.type,
-                "reason": each.reason,
-                "action": each.action,
-                "message": each.note.rstrip(" "),
+                "type": event.type,
+                "reason": event.reason,
+                "action": event.action,
+                "message": event.note.rstrip(" "),
             }
         )
     return by_page

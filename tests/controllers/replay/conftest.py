@@ -9,7 +9,7 @@ from controllers.hubs import HubUnderTest, hub_of
 from controllers.replay.hub_state import HubState
 from controllers.replay.live import Live, live
 from fairway.controllers.settings import PLACEMENT
-from fairway.kube import Client, Connection
+from kubewire.client import Client, Connection
 from rigs.restricted import restricted
 
 

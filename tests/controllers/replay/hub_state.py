@@ -12,22 +12,18 @@ from typing import Any, Final
 
 import msgspec
 
-from fairway.api.event import Event
-from fairway.controllers.controller_factory import REPORTER
-from fairway.kube import (
+from fairway.api.resources import (
     ADD_ON_PLACEMENT_SCORES,
     MANAGED_CLUSTER_SET_BINDINGS,
     MANAGED_CLUSTER_SETS,
     MANAGED_CLUSTERS,
     PLACEMENT_DECISIONS,
     PLACEMENTS,
-    AlreadyExists,
-    ApiError,
-    Client,
-    Patch,
-    Resource,
 )
-from fairway.kube.events import EVENTS
+from fairway.controllers.controller_factory import REPORTER
+from kubewire.api.event import Event
+from kubewire.client import AlreadyExists, ApiError, Client, Patch, Resource
+from kubewire.client.events import EVENTS
 from rigs.cleanup import delete_all
 
 Document = dict[str, Any]
@@ -39,8 +35,8 @@ NAMESPACES: Final = ("ns1", "ns2")
 UNPROCESSABLE: Final = 422
 
 KINDS: Final[Mapping[str, Resource[Any]]] = {
-    each.kind: each
-    for each in (
+    resource.kind: resource
+    for resource in (
         PLACEMENTS,
         MANAGED_CLUSTER_SETS,
         MANAGED_CLUSTER_SET_BINDINGS,
@@ -98,25 +94,23 @@ class HubState:
 
     async def set_up(self, objects: Iterable[Document]) -> list[Document]:
         """All there is afterwards, as the hub has it. Raises Refused."""
-        wanted = {_place(each): each for each in objects}
-        rooms = {*NAMESPACES, *(each.namespace for each in wanted if each.namespace)}
-        await self._together(self._room(each) for each in sorted(rooms - self._namespaces))
+        wanted = {_place(obj): obj for obj in objects}
+        rooms = {*NAMESPACES, *(place.namespace for place in wanted if place.namespace)}
+        await self._together(self._room(room) for room in sorted(rooms - self._namespaces))
         await self._together(
             delete_all(self._client, resource, namespace=namespace)
             for resource in FRESH
             for namespace in NAMESPACES
         )
-        for place in [each for each in self._there if each.resource in FRESH]:
+        for place in [place for place in self._there if place.resource in FRESH]:
             del self._there[place]
-        await self._together(self._remove(each) for each in list(self._there) if each not in wanted)
+        await self._together(self._remove(place) for place in list(self._there) if place not in wanted)
         for kind in KINDS:
-            await self._together(
-                self._put(place, each) for place, each in wanted.items() if place.kind == kind
-            )
+            await self._together(self._put(place, obj) for place, obj in wanted.items() if place.kind == kind)
         return await self.everything()
 
     async def everything(self) -> list[Document]:
-        return [each for resource in KINDS.values() for each in await self.all_of(resource)]
+        return [item for resource in KINDS.values() for item in await self.all_of(resource)]
 
     async def all_of(self, resource: Resource[Any]) -> list[Document]:
         answer = await self._client.request("GET", resource.path(), large=True)
@@ -125,14 +119,16 @@ class HubState:
 
     async def new_events(self) -> list[Event]:
         """Events since the last call, in order, with repetitions."""
-        found = [
-            each for each in (await self._client.list(EVENTS)).items if each.reportingController == REPORTER
+        events = [
+            event
+            for event in (await self._client.list(EVENTS)).items
+            if event.reportingController == REPORTER
         ]
         new: list[Event] = []
-        for each in sorted(found, key=lambda each: int(each.metadata.resourceVersion)):
-            count = each.series.count if each.series is not None else 1
-            uid = each.metadata.uid
-            new += [each] * (count - self._counts.get(uid, 0))
+        for event in sorted(events, key=lambda event: int(event.metadata.resourceVersion)):
+            count = event.series.count if event.series is not None else 1
+            uid = event.metadata.uid
+            new += [event] * (count - self._counts.get(uid, 0))
             self._counts[uid] = count
         return new
 
@@ -186,14 +182,14 @@ class HubState:
         """Await all, then raise the first error."""
         free = asyncio.Semaphore(AT_ONCE)
 
-        async def one(each: Awaitable[None]) -> None:
+        async def one(awaitable: Awaitable[None]) -> None:
             async with free:
-                await each
+                await awaitable
 
-        results = await asyncio.gather(*(one(each) for each in todo), return_exceptions=True)
-        for each in results:
-            if isinstance(each, BaseException):
-                raise each
+        results = await asyncio.gather(*(one(awaitable) for awaitable in todo), return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
 
 
 def _place(document: Document) -> ObjectKey:

@@ -9,16 +9,16 @@ from typing import Any, Final
 from controllers.clocks import Stopped
 from fairway.api.placement import Placement
 from fairway.controllers.controller_factory import REPORTER
-from fairway.controllers.informer_factory import InformerFactory
-from fairway.controllers.leadership import ALONE
 from fairway.controllers.manager import FIELD_MANAGER
 from fairway.controllers.placement import PlacementController
 from fairway.controllers.placement.queue import Owner, PlacementQueue
+from fairway.controllers.runtime.informer_factory import InformerFactory
+from fairway.controllers.runtime.leadership import ALONE
 from fairway.engine.dependencies import Dependencies, Event
-from fairway.kube import Client, Clock, Connection, HubEvents, Recorder, Resource
-from fairway.kube.correlator import Limits
-from fairway.kube.events import Api
 from fairway.observe.meters import Meters
+from kubewire.client import Client, Clock, Connection, HubEvents, Recorder, Resource
+from kubewire.client.correlator import Limits
+from kubewire.client.events import Api
 
 PATIENCE: Final = 120.0
 """Seconds for one look, or for news to arrive."""
@@ -48,7 +48,7 @@ class Fed(PlacementQueue):
         self.failed.append(owner)
         super().settle(owner, Dependencies(), after=None)
 
-    def look(self, placement: Placement) -> None:
+    def put_and_wake(self, placement: Placement) -> None:
         super().put(placement)
         super().wake([(placement.metadata.namespace, placement.metadata.name)], trigger="the test")
 
@@ -69,24 +69,24 @@ class Live:
     async def knows(self, resource: Resource[Any], documents: Iterable[dict[str, Any]]) -> None:
         """Until it has seen exactly these objects of a kind."""
         informer = self._informers.of(resource)
-        wanted = {_key(each): each["metadata"]["resourceVersion"] for each in documents}
+        wanted = {_key(document): document["metadata"]["resourceVersion"] for document in documents}
         news = asyncio.Event()
         end = informer.subscribe(lambda _: news.set())
         try:
             async with asyncio.timeout(PATIENCE):
-                while {key: each.metadata.resourceVersion for key, each in informer.store.items()} != wanted:
+                while {key: obj.metadata.resourceVersion for key, obj in informer.store.items()} != wanted:
                     news.clear()
                     await news.wait()
         finally:
             end()
 
-    async def look(self, key: Owner, *, now: datetime) -> list[float]:
-        """One look. In how many seconds it wants to look again."""
+    async def decide(self, key: Owner, *, now: datetime) -> list[float]:
+        """Decide the placement once. Return the seconds after which it is to be decided again."""
         self._clock.now = now
         self._queue.delays.clear()
         placement = self._controller.find(*key)
         assert placement is not None
-        self._queue.look(placement)
+        self._queue.put_and_wake(placement)
         async with asyncio.timeout(PATIENCE):
             await self._controller.quiet()
             await self._recorder.flush()
@@ -111,7 +111,7 @@ async def live(connection: Connection) -> AsyncIterator[Live]:
     ):
         informers = InformerFactory(client)
         controller = PlacementController(client, meters=meters, recorder=recorder, clock=clock)
-        controller.queue = controller.state._queue = queue
+        controller.queue = controller.state._queue = controller.scheduler._queue = queue
         controller.watch(informers)
         async with informers:
             await informers.synced()

@@ -8,8 +8,8 @@ from controllers.replay.answers import TICK, Answer, computed, keys, observed
 from controllers.replay.hub_state import KINDS, Document, HubState
 from controllers.replay.live import Live
 from controllers.replay.scenarios import Scenario
-from fairway.fleet.instant import to_micros
-from fairway.kube import PLACEMENT_DECISIONS, PLACEMENTS
+from fairway.api.resources import PLACEMENT_DECISIONS, PLACEMENTS
+from fairway.hosts.instant import to_micros
 from fairway.whatif.conformance import placement
 from fairway.whatif.conformance.differences import differences
 
@@ -24,11 +24,11 @@ class Step:
     """Whether the answer is another one before the controller would look again."""
 
     def faults(self) -> list[str]:
-        found = [
-            f"{self.place}: {each.path} should be {each.expected}, is {each.got}"
-            for each in differences(self.wanted, self.got)
+        wrong = [
+            f"{self.place}: {difference.path} should be {difference.expected}, is {difference.got}"
+            for difference in differences(self.wanted, self.got)
         ]
-        return [*found, f"{self.place}: looks again too late"] if self.late else found
+        return [*wrong, f"{self.place}: looks again too late"] if self.late else wrong
 
 
 async def replay(scenario: Scenario, *, hub_state: HubState, live: Live) -> AsyncIterator[Step]:
@@ -36,11 +36,11 @@ async def replay(scenario: Scenario, *, hub_state: HubState, live: Live) -> Asyn
     stored = await hub_state.set_up(scenario.objects)
     _means_the_same(scenario, stored)
     for kind, resource in KINDS.items():
-        await live.knows(resource, [each for each in stored if each["kind"] == kind])
+        await live.knows(resource, [document for document in stored if document["kind"] == kind])
     now, schedule = datetime.fromisoformat(scenario.row["now"]), scenario.row["schedule"]
     wanted = computed(stored, schedule=schedule, now=now)
     for number, (key, (answer, due)) in enumerate(zip(keys(schedule), wanted, strict=True)):
-        delays = await live.look(key, now=now)
+        delays = await live.decide(key, now=now)
         again = min(delays, default=float("inf"))
         yield Step(
             place=f"{scenario.name} step {number} {'/'.join(key)}",

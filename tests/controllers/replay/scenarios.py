@@ -33,22 +33,22 @@ class Scenario:
 
     @property
     def objects(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.row["objects"]
-        return found
+        objects: list[dict[str, Any]] = self.row["objects"]
+        return objects
 
 
 SCENARIOS: Final = tuple(Scenario(msgspec.json.decode(row)) for row in open_recording(str(RECORDING)).rows)
-FAMILIES: Final = tuple(dict.fromkeys(each.family for each in SCENARIOS))
+FAMILIES: Final = tuple(dict.fromkeys(scenario.family for scenario in SCENARIOS))
 
 
 def chosen(family: str, *, few: Mapping[str, int], always: frozenset[str]) -> list[Scenario]:
     """``few`` scenarios, spread evenly over the family, and those named ``always``."""
-    members = [each for each in SCENARIOS if each.family == family]
+    members = [scenario for scenario in SCENARIOS if scenario.family == family]
     asked = os.environ.get(VARIABLE, "")
     if asked == ALL:
         return members
     if asked:
-        return [each for each in members if each.name in asked.split(",")]
+        return [member for member in members if member.name in asked.split(",")]
     count = few[family]
     spread = {members[at * len(members) // count].name for at in range(count)}
-    return [each for each in members if each.name in spread | always]
+    return [member for member in members if member.name in spread | always]

@@ -35,12 +35,15 @@ REFUSED: Final = {
 @pytest.mark.timeout(1200)  # all large ones take minutes on a busy machine
 @pytest.mark.parametrize(
     "family",
-    [pytest.param(each, marks=[] if each in ON_BOTH_HUBS else [pytest.mark.embedded]) for each in FAMILIES],
+    [
+        pytest.param(family, marks=[] if family in ON_BOTH_HUBS else [pytest.mark.embedded])
+        for family in FAMILIES
+    ],
 )
 async def test_controller_decisions_match_recorded_ones(
     family: str, hub: HubUnderTest, hub_state: HubState, controller: Live
 ) -> None:
-    few = {each: LARGE[hub.kind].get(each, BY_HUB[hub.kind]) for each in FAMILIES}
+    few = {family: LARGE[hub.kind].get(family, BY_HUB[hub.kind]) for family in FAMILIES}
     refused: dict[str, str] = {}
     faults: list[str] = []
     scenarios = chosen(family, few=few, always=frozenset(REFUSED))
@@ -51,7 +54,7 @@ async def test_controller_decisions_match_recorded_ones(
         except Refused as refusal:
             refused[scenario.name] = str(refusal)
     assert not faults, "\n".join(faults)
-    assert refused.keys() == REFUSED.keys() & {each.name for each in scenarios}
+    assert refused.keys() == REFUSED.keys() & {scenario.name for scenario in scenarios}
     for name, message in refused.items():
         assert REFUSED[name] in message
 
@@ -68,8 +71,10 @@ WRONG: Final[dict[str, Any]] = {
 
 @pytest.mark.embedded
 async def test_every_wrong_field_of_an_answer_is_reported(hub_state: HubState, controller: Live) -> None:
-    telling = next(each for each in SCENARIOS if each.row["expected"][0]["numberOfSelectedClusters"] > 1)
-    (step,) = [each async for each in replay(telling, hub_state=hub_state, live=controller)]
+    telling = next(
+        scenario for scenario in SCENARIOS if scenario.row["expected"][0]["numberOfSelectedClusters"] > 1
+    )
+    (step,) = [step async for step in replay(telling, hub_state=hub_state, live=controller)]
     assert step.faults() == []
     for field, value in WRONG.items():
         wrong = Step(place=step.place, wanted=step.wanted | {field: value}, got=step.got, late=False)
@@ -84,6 +89,6 @@ def test_every_family_is_replayed_in_part_or_whole(monkeypatch: pytest.MonkeyPat
     for family in FAMILIES:
         assert len(chosen(family, few={family: 3}, always=frozenset())) == 3
     monkeypatch.setenv("FAIRWAY_REPLAY", "all")
-    assert [each for family in FAMILIES for each in chosen(family, few={}, always=frozenset())] == sorted(
-        SCENARIOS, key=lambda each: FAMILIES.index(each.family)
-    )
+    assert [
+        scenario for family in FAMILIES for scenario in chosen(family, few={}, always=frozenset())
+    ] == sorted(SCENARIOS, key=lambda scenario: FAMILIES.index(scenario.family))

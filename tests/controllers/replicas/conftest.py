@@ -16,9 +16,9 @@ from controllers.hub_fleet import HubFleet
 from controllers.hubs import HubUnderTest
 from controllers.replicas.relay import Relay
 from fairway.controllers.settings import PLACEMENT
-from fairway.kube import Client, Connection
-from fairway.kube.lease import LEASES
 from forked import PATIENCE, POLL, Child
+from kubewire.client import Client, Connection
+from kubewire.client.lease import LEASES
 from rigs.restricted import restricted, write_kubeconfig
 
 PROGRAM = "controllers.replicas.replica"
@@ -145,8 +145,8 @@ class Replicas:
         return self.all[holder()]
 
     def other(self, than: Replica) -> Replica:
-        (found,) = (each for each in self.all.values() if each is not than)
-        return found
+        (other,) = (replica for replica in self.all.values() if replica is not than)
+        return other
 
     async def until(self, holds: Callable[[], bool]) -> None:
         """Looks again whenever a Lease changes, which is all the time."""
@@ -156,18 +156,18 @@ class Replicas:
                 await self._news.wait()
 
     def given_back(self, lease: str = LEASE) -> bool:
-        return any(not each.holder for each in self.leases[lease])
+        return any(not state.holder for state in self.leases[lease])
 
     def intruders(self, lease: str = LEASE) -> list[Write]:
         """Writes of replicas that did not hold the Lease at that version."""
         history = self.leases[lease]
-        found: list[Write] = []
-        for each in self.all.values():
-            for write in each.writes:
+        writes: list[Write] = []
+        for replica in self.all.values():
+            for write in replica.writes:
                 holders = [held.holder for held in history if held.version < write.version]
-                if not holders or holders[-1] != each.name:
-                    found.append(write)
-        return found
+                if not holders or holders[-1] != replica.name:
+                    writes.append(write)
+        return writes
 
 
 @pytest.fixture

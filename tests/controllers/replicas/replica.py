@@ -17,9 +17,10 @@ from unittest.mock import patch
 
 from chaos.control import ControlClient
 from fairway.cli import main as cli
-from fairway.kube.errors import KubeError
-from fairway.kube.lease import Timing
-from fairway.kube.transport import Response, Transport
+from fairway.observe.logs import OWN_LOGGERS
+from kubewire.client.errors import KubeError
+from kubewire.client.lease import Timing
+from kubewire.client.transport import Response, Transport
 
 TIMING: Final = Timing(lease=6, renew=5.0, retry=0.25)
 """Long enough that a slow leader keeps the lease."""
@@ -54,8 +55,8 @@ class LogPrinter(logging.Handler):
         if self._line is None:
             self._line = line
             self._listening = asyncio.create_task(self._listen(line))
-            for each in self._early:
-                line.send(**each)
+            for message in self._early:
+                line.send(**message)
 
     async def _listen(self, line: ControlClient) -> None:
         while True:
@@ -102,7 +103,8 @@ class LogPrinter(logging.Handler):
 def main() -> None:
     path, name, *arguments = sys.argv[1:]
     talker = LogPrinter(path, name)
-    logging.getLogger("fairway").addHandler(talker)
+    for logger in OWN_LOGGERS:
+        logging.getLogger(logger).addHandler(talker)
     send = Transport.request
 
     async def request(transport: Transport, method: str, path: str, **options: Any) -> Response:

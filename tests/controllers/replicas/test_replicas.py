@@ -10,7 +10,8 @@ from controllers.crash import scratch
 from controllers.crash.consumer import Consumer, faults
 from controllers.hub_fleet import HubFleet
 from controllers.replicas.conftest import LEASE, Replica, Replicas
-from fairway.kube import MANAGED_CLUSTERS, Client
+from fairway.api.resources import MANAGED_CLUSTERS
+from kubewire.client import Client
 
 pytestmark = pytest.mark.embedded
 
@@ -39,13 +40,13 @@ async def settled(replicas: Replicas, fleet: HubFleet, client: Client, consumer:
     assert await scratch.written(client, rooms) == await scratch.computed(client, rooms)
     await consumer.caught_up(client)
     assert not list(faults(consumer.states(fleet.namespace)))
-    for each in replicas.all.values():
-        await each.all_received()
+    for replica in replicas.all.values():
+        await replica.all_received()
     assert not problems(replicas.leases[LEASE], [], [])
     errors = [
-        (each.name, line["log"])
-        for each in replicas.all.values()
-        for line in each.program.messages
+        (replica.name, line["log"])
+        for replica in replicas.all.values()
+        for line in replica.program.messages
         if line.get("level") in ("ERROR", "CRITICAL")
     ]
     assert not errors
@@ -178,8 +179,8 @@ async def test_outdated_write_of_a_frozen_leader_is_corrected(
     assert unions == [["a"], ["a", "b"], ["a"]]
     rooms = [fleet.namespace]
     assert await scratch.written(client, rooms) == await scratch.computed(client, rooms)
-    for each in (leader, waiting):
-        await each.all_received()
+    for replica in (leader, waiting):
+        await replica.all_received()
     assert [write.version for write in replicas.intruders()] == [late["wrote"]]
     assert not leader.tries(after=before)
 

@@ -8,7 +8,7 @@ from controllers.crash import scratch
 from controllers.hub_fleet import HubFleet
 from controllers.replicas.conftest import Replicas
 from fairway.controllers.placement.shard import Shard
-from fairway.kube import Client
+from kubewire.client import Client
 
 pytestmark = pytest.mark.embedded
 
@@ -26,7 +26,7 @@ async def test_placement_is_written_by_its_shard_only(
         (owner,) = (shard for shard in SHARDS if shard.has(room))
         rooms[owner].append(room)
         number += 1
-    everywhere = [room for each in rooms.values() for room in each]
+    everywhere = [room for of_replica in rooms.values() for room in of_replica]
     for name, shard in zip(("ann", "ben"), SHARDS, strict=True):
         await replicas.start(name, "--shard", str(shard))
         await replicas.led(by=name, lease=shard.lease)
@@ -45,9 +45,11 @@ async def test_placement_is_written_by_its_shard_only(
         await fleet.chooses("p", "a", "b", "c", namespace=room)
 
     assert await scratch.written(client, everywhere) == await scratch.computed(client, everywhere)
-    for each in replicas.all.values():
-        await each.all_received()
-    written = {name: {_namespace(write.path) for write in each.writes} for name, each in replicas.all.items()}
+    for replica in replicas.all.values():
+        await replica.all_received()
+    written = {
+        name: {_namespace(write.path) for write in replica.writes} for name, replica in replicas.all.items()
+    }
     assert written == {
         "ann": set(rooms[SHARDS[0]]),
         "ben": set(rooms[SHARDS[1]]),
@@ -59,6 +61,6 @@ async def test_placement_is_written_by_its_shard_only(
 
 
 def _namespace(path: str) -> str:
-    found = re.search(r"/namespaces/([^/]+)/", path)
-    assert found is not None
-    return found[1]
+    match = re.search(r"/namespaces/([^/]+)/", path)
+    assert match is not None
+    return match[1]

@@ -9,20 +9,20 @@ from typing import ClassVar
 import pytest
 
 from controllers.hubs import HubUnderTest
-from fairway.controllers import reconciler
-from fairway.controllers.informer_factory import InformerFactory
-from fairway.controllers.leadership import ALONE, Leadership
 from fairway.controllers.manager import Manager
-from fairway.controllers.reconciler import Key, Reconciler
+from fairway.controllers.runtime import reconciler
+from fairway.controllers.runtime.informer_factory import InformerFactory
+from fairway.controllers.runtime.leadership import ALONE, current_leadership
+from fairway.controllers.runtime.reconciler import Key, Reconciler
 from fairway.controllers.settings import Settings
-from fairway.kube import SYSTEM_CLOCK, Client
-from fairway.kube.fence import Lost, Unconfirmed
 from fairway.observe.meters import Meters
+from kubewire.client import SYSTEM_CLOCK, Client
+from kubewire.client.fence import Lost, Unconfirmed
 
 pytestmark = pytest.mark.embedded
 
 
-class Counting(Reconciler):
+class Counting(Reconciler[Key]):
     """Does a batch for each key, and counts those it could do."""
 
     name: ClassVar[str] = "counting"
@@ -37,14 +37,14 @@ class Counting(Reconciler):
     def keys(self) -> Iterable[Key]:
         return ()
 
-    async def reconcile(self, key: Key, leadership: Leadership) -> None:
-        async with leadership.batch():
+    async def reconcile(self, key: Key) -> None:
+        async with current_leadership().batch():
             self.done += 1
 
-    async def run(self, leadership: Leadership) -> None:
+    async def work(self) -> None:
         self.running += 1
         try:
-            await super().run(leadership)
+            await super().work()
         finally:
             self.running -= 1
 

@@ -9,12 +9,13 @@ from typing import Any, cast
 
 from clocks import START, LoopClock
 from fairway.api.cluster import CONDITION_AVAILABLE
-from fairway.api.meta import format_time
+from fairway.api.resources import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS
 from fairway.api.score import AddOnPlacementScore
-from fairway.controllers.leadership import ALONE
+from fairway.controllers.runtime.leadership import ALONE
 from fairway.controllers.scores import ScoreController, SilencePolicy
-from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS, Recorder
 from fairway.observe.meters import Meters
+from kubewire.api.meta import format_time
+from kubewire.client import Recorder
 from rigs.fake_hub import FakeHub, reported_condition
 
 USAGE = "usage"
@@ -33,16 +34,16 @@ class Events:
     """Takes the place of a recorder."""
 
     hub: FakeHub
-    told: list[tuple[str, str, str]] = field(default_factory=list)
+    recorded: list[tuple[str, str, str]] = field(default_factory=list)
     """(namespace, reason, message)"""
 
     def event(self, about: Any, *, reason: str, message: str, **_: Any) -> bool:
-        self.told.append((about.metadata.namespace, reason, message))
+        self.recorded.append((about.metadata.namespace, reason, message))
         self.hub.notify()
         return True
 
     def reasons(self, cluster: str = "c") -> list[str]:
-        return [reason for namespace, reason, _ in self.told if namespace == cluster]
+        return [reason for namespace, reason, _ in self.recorded if namespace == cluster]
 
 
 class ScoreHub(FakeHub):
@@ -71,12 +72,12 @@ class ScoreHub(FakeHub):
         self.put(ADD_ON_PLACEMENT_SCORES, {**old, "status": status}, namespace=cluster)
 
     def score(self, cluster: str = "c", *, resource: str = USAGE) -> AddOnPlacementScore | None:
-        found = self.of(ADD_ON_PLACEMENT_SCORES).get(resource, namespace=cluster)
-        return cast("AddOnPlacementScore | None", found)
+        score = self.of(ADD_ON_PLACEMENT_SCORES).get(resource, namespace=cluster)
+        return cast("AddOnPlacementScore | None", score)
 
     def values(self, cluster: str = "c") -> dict[str, int] | None:
-        found = self.score(cluster)
-        return None if found is None else {each.name: each.value for each in found.status.scores}
+        score = self.score(cluster)
+        return None if score is None else {item.name: item.value for item in score.status.scores}
 
 
 @asynccontextmanager

@@ -10,25 +10,18 @@ from typing import Any
 
 from controllers.hubs import HubUnderTest
 from controllers.running import MARK, RunningController, at_work
-from fairway.api.meta import find_condition, format_time
+from fairway.api.resources import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTER_SCORES, MANAGED_CLUSTERS
 from fairway.api.score import AddOnPlacementScore
-from fairway.clusters.scores import SILENT, is_silent
 from fairway.controllers.kinds import NAMESPACES
 from fairway.controllers.scores import RULES, ScoreController, Silence, SilencePolicy
 from fairway.controllers.scores.silence_marker import BEFORE
-from fairway.kube import (
-    ADD_ON_PLACEMENT_SCORES,
-    MANAGED_CLUSTER_SCORES,
-    MANAGED_CLUSTERS,
-    Client,
-    HubEvents,
-    Patch,
-    Recorder,
-)
-from fairway.kube.events import EVENTS, Api
+from fairway.hosts.clusters.scores import SILENT, is_silent
 from fairway.observe.meters import Meters
-from fairway.plugins.prioritizer_policy import BUILT_INS
-from rigs.waiting import fresh, gone, until
+from fairway.workloads.placement.plugins.prioritizer_policy import BUILT_INS
+from kubewire.api.meta import find_condition, format_time
+from kubewire.client import Client, HubEvents, Patch, Recorder
+from kubewire.client.events import EVENTS, Api
+from rigs.waiting import fresh, until, until_deleted
 
 RESOURCE = "usage"
 LONG = timedelta(hours=1)
@@ -88,35 +81,38 @@ async def publish(client: Client, cluster: str, *, lasts: timedelta, **values: i
 
 
 def values(score: AddOnPlacementScore) -> dict[str, int]:
-    return {each.name: each.value for each in score.status.scores}
+    return {item.name: item.value for item in score.status.scores}
 
 
 async def test_silent_score_is_marked_and_restored_on_return(hub: HubUnderTest, client: Client) -> None:
     cluster = await joined(client)
     await publish(client, cluster, lasts=timedelta(seconds=-5), cpu=40, mem=-7)
     async with janitor(hub, SilencePolicy(default=Silence.WORST, grace=0.1)) as running:
-        found = await until(client, ADD_ON_PLACEMENT_SCORES, RESOURCE, is_silent, namespace=cluster)
-        assert (values(found), found.status.validUntil) == ({"cpu": -100, "mem": -100}, None)
-        assert [each.type for each in found.status.conditions] == ["AddOnPlacementScoreUpdated", SILENT]
-        condition = find_condition(found.status.conditions, SILENT)
+        score = await until(client, ADD_ON_PLACEMENT_SCORES, RESOURCE, is_silent, namespace=cluster)
+        assert (values(score), score.status.validUntil) == ({"cpu": -100, "mem": -100}, None)
+        assert [condition.type for condition in score.status.conditions] == [
+            "AddOnPlacementScoreUpdated",
+            SILENT,
+        ]
+        condition = find_condition(score.status.conditions, SILENT)
         assert condition is not None
         assert condition.message.endswith("Last values: cpu 40, mem -7")
-        assert BEFORE in found.metadata.annotations
+        assert BEFORE in score.metadata.annotations
         await publish(client, cluster, lasts=LONG, cpu=41, mem=-100)
         back = await until(
             client,
             ADD_ON_PLACEMENT_SCORES,
             RESOURCE,
-            lambda each: not is_silent(each) and BEFORE not in each.metadata.annotations,
+            lambda score: not is_silent(score) and BEFORE not in score.metadata.annotations,
             namespace=cluster,
         )
         assert values(back) == {"cpu": 41, "mem": -100}
-        assert [each.type for each in back.status.conditions] == ["AddOnPlacementScoreUpdated"]
+        assert [condition.type for condition in back.status.conditions] == ["AddOnPlacementScoreUpdated"]
         await running.caught_up(ADD_ON_PLACEMENT_SCORES, back)
         again = await client.get(ADD_ON_PLACEMENT_SCORES, RESOURCE, namespace=cluster)
         assert again.metadata.resourceVersion == back.metadata.resourceVersion
     events = await client.list(EVENTS, namespace=cluster)
-    assert sorted(each.reason for each in events.items) == ["ScoreReturned", "ScoreSilent"]
+    assert sorted(event.reason for event in events.items) == ["ScoreReturned", "ScoreSilent"]
 
 
 async def test_renewed_score_is_not_changed(hub: HubUnderTest, client: Client) -> None:
@@ -124,8 +120,8 @@ async def test_renewed_score_is_not_changed(hub: HubUnderTest, client: Client) -
     written = await publish(client, cluster, lasts=LONG, cpu=1)
     async with janitor(hub, SilencePolicy(default=Silence.DROP, grace=0.1)) as running:
         await running.caught_up(ADD_ON_PLACEMENT_SCORES, written)
-        found = await client.get(ADD_ON_PLACEMENT_SCORES, RESOURCE, namespace=cluster)
-        assert found == written
+        score = await client.get(ADD_ON_PLACEMENT_SCORES, RESOURCE, namespace=cluster)
+        assert score == written
 
 
 async def test_silent_scores_are_deleted_by_policy_drop(hub: HubUnderTest, client: Client) -> None:
@@ -133,7 +129,7 @@ async def test_silent_scores_are_deleted_by_policy_drop(hub: HubUnderTest, clien
     await publish(client, cluster, lasts=timedelta(seconds=-5), cpu=40)
     policy = SilencePolicy(by_resource={RESOURCE: Silence.DROP}, grace=0.1)
     async with janitor(hub, policy):
-        await gone(client, ADD_ON_PLACEMENT_SCORES, RESOURCE, namespace=cluster)
+        await until_deleted(client, ADD_ON_PLACEMENT_SCORES, RESOURCE, namespace=cluster)
         await publish(client, cluster, lasts=LONG, cpu=3)
         assert values(await client.get(ADD_ON_PLACEMENT_SCORES, RESOURCE, namespace=cluster)) == {"cpu": 3}
 
@@ -143,8 +139,8 @@ async def test_a_calculator_named_like_a_built_in_prioritizer_is_reported_once(
 ) -> None:
     cluster = await joined(client)
     calculators = [*(name.lower() for name in BUILT_INS), "resourceratiocpu", "memory"]
-    for each in calculators:
-        body = {"metadata": {"name": f"{cluster}-{each}"}}
+    for calculator in calculators:
+        body = {"metadata": {"name": f"{cluster}-{calculator}"}}
         made = await client.create(MANAGED_CLUSTER_SCORES, body, namespace=cluster)
     async with janitor(hub, SilencePolicy()) as running:
         await running.caught_up(MANAGED_CLUSTER_SCORES, made)
@@ -157,10 +153,10 @@ async def test_a_calculator_named_like_a_built_in_prioritizer_is_reported_once(
             "lastTransitionTime": moment,
             "lastUpdateTime": moment,
         }
-        for each in calculators:
+        for calculator in calculators:
             written = await client.patch(
                 MANAGED_CLUSTER_SCORES,
-                f"{cluster}-{each}",
+                f"{cluster}-{calculator}",
                 {"status": {"score": 7, "conditions": [condition]}},
                 kind=Patch.MERGE,
                 namespace=cluster,
@@ -169,8 +165,8 @@ async def test_a_calculator_named_like_a_built_in_prioritizer_is_reported_once(
         await running.caught_up(MANAGED_CLUSTER_SCORES, written)
         assert await client.get(MANAGED_CLUSTER_SCORES, written.metadata.name, namespace=cluster) == written
     events = (await client.list(EVENTS, namespace=cluster)).items
-    assert {each.reason for each in events} == {"BuiltInPrioritizer"}
+    assert {event.reason for event in events} == {"BuiltInPrioritizer"}
     reported = sorted(
-        (each.regarding.name, each.note.split(" is a built-in")[0].split()[-1]) for each in events
+        (event.regarding.name, event.note.split(" is a built-in")[0].split()[-1]) for event in events
     )
     assert reported == sorted((f"{cluster}-{name.lower()}", name) for name in BUILT_INS)

@@ -10,7 +10,7 @@ def test_silence_policy_has_a_default_and_exceptions() -> None:
     policy = SilencePolicy(
         default=Silence.WORST, by_resource={"usage": Silence.DROP}, worst={"hosted/count": 99}
     )
-    assert [policy.of(each) for each in ("other", "usage")] == [Silence.WORST, Silence.DROP]
+    assert [policy.of(resource) for resource in ("other", "usage")] == [Silence.WORST, Silence.DROP]
     assert (policy.worst_of("hosted", "count"), policy.worst_of("hosted", "other")) == (99, -100)
     assert SilencePolicy().of("usage") is Silence.LEAVE
 

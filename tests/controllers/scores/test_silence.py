@@ -9,13 +9,15 @@ import pytest
 
 from clocks import START, LoopClock
 from controllers.scores.score_hub import USAGE, ScoreHub, now, watching
-from fairway.api.meta import find_condition
-from fairway.clusters.scores import SILENT, is_silent
+from fairway.api.resources import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS
 from fairway.controllers.scores import Orphans, Silence, SilencePolicy
-from fairway.controllers.scores.controller import SHOW_SECONDS
+from fairway.controllers.scores.controller import METRICS_SECONDS
 from fairway.controllers.scores.silence_marker import BEFORE
-from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS, Conflict, Resource
-from fairway.observe.meters import Meters, values
+from fairway.hosts.clusters.scores import SILENT, is_silent
+from fairway.observe.meters import Meters
+from kubewire.api.meta import find_condition
+from kubewire.client import Conflict, Resource
+from metric_values import values
 
 pytestmark = pytest.mark.looptime
 
@@ -25,8 +27,8 @@ DROP = SilencePolicy(default=Silence.DROP)
 
 
 def silent(hub: ScoreHub, cluster: str = "c") -> bool:
-    found = hub.score(cluster)
-    return found is not None and is_silent(found)
+    score = hub.score(cluster)
+    return score is not None and is_silent(score)
 
 
 def with_one(**values: int) -> ScoreHub:
@@ -59,7 +61,7 @@ async def test_policy_worst_replaces_values_after_the_grace_period_and_keeps_the
             "validUntil": "2026-03-01T12:03:00Z",
             "written": {"cpu": -100, "mem": -100},
         }
-        assert events.told == [
+        assert events.recorded == [
             (
                 "c",
                 "ScoreSilent",
@@ -91,12 +93,12 @@ async def test_policy_drop_deletes_the_object() -> None:
 async def test_policy_leave_reports_once() -> None:
     hub = with_one()
     async with watching(hub, LEAVE) as events:
-        assert await hub.until(lambda: bool(events.told)) == pytest.approx(240, abs=0.5)
+        assert await hub.until(lambda: bool(events.recorded)) == pytest.approx(240, abs=0.5)
         await asyncio.sleep(600)
         assert events.reasons() == ["ScoreSilent"]
         hub.publish()
         began = now()
-        assert await hub.until(lambda: len(events.told) == 2) == pytest.approx(began + 240, abs=1)
+        assert await hub.until(lambda: len(events.recorded) == 2) == pytest.approx(began + 240, abs=1)
         assert hub.writes == []
 
 
@@ -119,7 +121,7 @@ async def test_score_without_validity_is_never_silent(policy: SilencePolicy) -> 
     hub.publish(lasts=None)
     async with watching(hub, policy) as events:
         await asyncio.sleep(600)
-        assert (hub.writes, events.told) == ([], [])
+        assert (hub.writes, events.recorded) == ([], [])
 
 
 async def test_silence_known_at_start_is_not_reported_again() -> None:
@@ -127,7 +129,7 @@ async def test_silence_known_at_start_is_not_reported_again() -> None:
     clock = LoopClock(off=timedelta(hours=2))
     async with watching(hub, LEAVE, clock=clock) as events:
         await asyncio.sleep(500)
-        assert events.told == []
+        assert events.recorded == []
 
 
 # Coming back
@@ -254,10 +256,10 @@ async def test_score_renewed_during_a_watch_gap_is_not_declared_silent() -> None
         scores.cut()  # for less than it takes to restart all grace periods
         hub.publish()
         await asyncio.sleep(4)
-        assert events.told == []
+        assert events.recorded == []
         scores.mend()
         await asyncio.sleep(60)
-        assert events.told == []
+        assert events.recorded == []
 
 
 async def test_orphaned_scores_are_kept_or_deleted_by_policy() -> None:
@@ -286,7 +288,7 @@ async def test_returning_cluster_keeps_its_orphaned_scores() -> None:
         hub.drop(MANAGED_CLUSTERS, "c")
         await asyncio.sleep(50)  # the grace period starts again
         assert hub.values() == {"cpu": 1}
-        assert events.told == []
+        assert events.recorded == []
 
 
 # Whose fault it is
@@ -306,8 +308,8 @@ async def test_simultaneous_silence_of_most_scores_marks_none() -> None:
     async with watching(hub, WORST, meters=meters) as events:
         await asyncio.sleep(1500)
         assert hub.writes == []
-        (told,) = {message for _, _, message in events.told}
-        assert told == (
+        (message,) = {message for _, _, message in events.recorded}
+        assert message == (
             "10 of 10 scores usage are silent at once, more than 50%: probably a hub-side fault; "
             "none is marked until fewer are silent"
         )
@@ -319,13 +321,13 @@ async def test_simultaneous_silence_of_most_scores_marks_none() -> None:
         began = now()
         await hub.until(lambda: silent(hub, "c9"))
         assert now() > began + 30, "everybody has time to come back"
-        await asyncio.sleep(SHOW_SECONDS)
+        await asyncio.sleep(METRICS_SECONDS)
         assert values(meters.expose())['fairway_scores_held{resource="usage"}'] == 0
-        assert [each for each in range(10) if silent(hub, f"c{each}")] == [9]
+        assert [number for number in range(10) if silent(hub, f"c{number}")] == [9]
 
 
 async def test_long_validity_scores_count_together_when_they_expire() -> None:
-    """The hub was cut off for an hour; scores ran out one after the other."""
+    """The hub was cut off for an hour; scores expired one after the other."""
     hub = ScoreHub()
     names = [f"c{at}" for at in range(20)]
     hub.join(*names)

@@ -10,17 +10,18 @@ import msgspec
 from hypothesis import given, settings
 from msgspec import structs
 
-from fairway.api.meta import ObjectMeta
 from fairway.api.score import AddOnPlacementScore, AddOnPlacementScoreItem, AddOnPlacementScoreStatus
-from fairway.clusters.scores import is_silent
 from fairway.controllers.scores import Silence, SilencePolicy, silence_marker
+from fairway.controllers.scores.keys import ScoreKey
 from fairway.controllers.scores.silence_marker import BEFORE
 from fairway.controllers.scores.staleness import Returned, Silent, StalenessTracker
+from fairway.hosts.clusters.scores import is_silent
 from fairway.testing.builders import cluster
+from kubewire.api.meta import ObjectMeta
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 STEP = 5.0
-KEY = ("c", "usage")
+KEY = ScoreKey("c", "usage")
 
 
 @dataclass
@@ -46,7 +47,7 @@ class ProviderSimulation:
     score: AddOnPlacementScore | None = None
     marked: int = 0
     tracker: StalenessTracker = field(init=False)
-    said: dict[str, int] = field(default_factory=dict)
+    published: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.tracker = StalenessTracker(self.policy)
@@ -65,7 +66,7 @@ class ProviderSimulation:
     def _publish(self) -> None:
         self.provider.due = self.now + self.provider.interval
         self.provider.value = (self.provider.value + 7) % 100
-        self.said = {"cpu": self.provider.value}
+        self.published = {"cpu": self.provider.value}
         old = self.score or AddOnPlacementScore(metadata=ObjectMeta(name="usage", namespace="c"))
         status = structs.replace(
             old.status,
@@ -80,21 +81,21 @@ class ProviderSimulation:
     def _keep_watch(self) -> None:
         if self.score is None:
             return
-        found = self.tracker.judge(self.score, cluster("c"), now=self.now, wall=self.wall)
-        if isinstance(found, Silent):
+        verdict = self.tracker.judge(self.score, cluster("c"), now=self.now, wall=self.wall)
+        if isinstance(verdict, Silent):
             self.marked += 1
-            note = {BEFORE: silence_marker.remembered(self.score, self.policy)}
-            body = silence_marker.silenced(
-                self.score, self.policy, reason=found.reason, since=found.since, clock=_At(self.wall)
+            note = {BEFORE: silence_marker.annotation_of(self.score, self.policy)}
+            body = silence_marker.silent_status(
+                self.score, self.policy, reason=verdict.reason, since=verdict.since, clock=_At(self.wall)
             )
             self._write(body, annotations=note)
-        elif isinstance(found, Returned):
-            original = silence_marker.before(self.score)
+        elif isinstance(verdict, Returned):
+            original = silence_marker.original_values(self.score)
             assert original is not None
             assert original.valid_until is not None
             late = (self.wall - original.valid_until).total_seconds()
             self.tracker.record_return(KEY, now=self.now, silent_for=late)
-            self._write({"conditions": silence_marker.without_mark(self.score)}, annotations={})
+            self._write({"conditions": silence_marker.other_conditions(self.score)}, annotations={})
 
     def _write(self, status: dict[str, Any], *, annotations: dict[str, str]) -> None:
         assert self.score is not None
@@ -105,7 +106,7 @@ class ProviderSimulation:
 
     @property
     def values(self) -> dict[str, int]:
-        return {} if self.score is None else {each.name: each.value for each in self.score.status.scores}
+        return {} if self.score is None else {item.name: item.value for item in self.score.status.scores}
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,7 @@ def test_renewing_provider_is_never_declared_silent(
             assert not alive
             assert simulation.now - last >= simulation.provider.lasts - interval, "it has not run out yet"
         if alive and simulation.score is not None and not is_silent(simulation.score):
-            assert simulation.values == simulation.said
+            assert simulation.values == simulation.published
 
 
 @given(interval=intervals, grace=graces, spans=lives)
@@ -161,18 +162,18 @@ def test_returning_provider_wins_and_dead_provider_is_detected(
     score = simulation.score
     assert score is not None
     assert (simulation.values, score.status.conditions, score.metadata.annotations) == (
-        simulation.said,
+        simulation.published,
         (),
         {},
     )
-    said, renewed = simulation.said, 2
+    published, renewed = simulation.published, 2
     for _ in range(round(renewed * interval / STEP) + 1):
         simulation.step(alive=True)  # in time, so that nothing is left of what it was forgiven before
-        said = simulation.said
+        published = simulation.published
     for _ in range(round((simulation.provider.lasts + grace) / STEP) + 2):
         simulation.step(alive=False)
     assert simulation.values == {"cpu": -100}
     assert simulation.score is not None
-    original = silence_marker.before(simulation.score)
+    original = silence_marker.original_values(simulation.score)
     assert original is not None
-    assert original.scores == said
+    assert original.scores == published

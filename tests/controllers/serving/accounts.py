@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairway.controllers.serving import RULES
-from fairway.kube import Client
+from kubewire.client import Client
 
 RBAC = "rbac.authorization.k8s.io"
 HOME = "accounts"
@@ -30,7 +30,7 @@ def on_placements(verb: str) -> dict[str, Any]:
 
 
 EVERYWHERE: Mapping[str, list[dict[str, Any]]] = {
-    FAIRWAY: [each.document() for each in RULES],
+    FAIRWAY: [rule.document() for rule in RULES],
     VIEWER: [on_path("get", "delete", "put", "patch", "head")],
     AUTHOR: [on_path("post")],
     SOVEREIGN: [on_path("get", "post"), on_placements("create")],
@@ -107,6 +107,6 @@ async def _noticed(client: Client, user: str, rule: dict[str, Any], *, namespace
 
 
 def _content(body: bytes) -> dict[str, Any]:
-    found = json.loads(body)
-    assert isinstance(found, dict)
-    return found
+    document = json.loads(body)
+    assert isinstance(document, dict)
+    return document

@@ -61,24 +61,13 @@ async def connect(
     )
 
 
-async def heard(reader: asyncio.StreamReader) -> bytes:
-    """Read until the peer closes or resets."""
-    pieces = bytearray()
-    try:
-        while piece := await reader.read(2**16):
-            pieces += piece
-    except (ConnectionError, ssl.SSLError):
-        pass
-    return bytes(pieces)
-
-
 async def send(address: Address, data: bytes, *, tls: ssl.SSLContext | None = None) -> bytes:
     """All bytes of the response."""
     reader, writer = await connect(address, tls=tls)
     try:
         writer.write(data)
         sending = asyncio.ensure_future(writer.drain())
-        pieces = await heard(reader)
+        pieces = await wire.read_to_end(reader)
         sending.cancel()
         await asyncio.gather(sending, return_exceptions=True)
         return pieces

@@ -12,11 +12,11 @@ from controllers.serving.accounts import FAIRWAY, OTHERS, TEAM, Accounts, create
 from controllers.serving.asking import LOOPBACK, Answer, ask, unverified
 from controllers.serving.inspecting import Fleet
 from fairway.controllers.serving import Address, DebugServer, open_ports
-from fairway.kube import Client, Connection, load
-from fairway.kube.credentials import StoredCredentials
-from fairway.kube.transport import Response
 from fairway.testing.builders import binding, cluster, cluster_set, placement
 from fairway.testing.hub import hub_in_thread
+from kubewire.client import Client, Connection, load
+from kubewire.client.credentials import StoredCredentials
+from kubewire.client.transport import Response
 
 
 @dataclass(frozen=True, kw_only=True)

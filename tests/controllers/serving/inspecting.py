@@ -6,8 +6,8 @@ from typing import Any
 from fairway.api.placement import Placement
 from fairway.engine import cycle
 from fairway.engine.outcome import Outcome
-from fairway.placement import PlacementWorkload, default_profile
 from fairway.whatif.world import World
+from fairway.workloads.placement import PlacementWorkload, default_profile
 
 NOW = 1_772_366_400_000_000
 

@@ -12,17 +12,17 @@ from fairway.controllers.serving import access as access_module
 from fairway.controllers.serving.access import (
     ACCESS_REVIEWS,
     REMEMBERED_SECONDS,
-    STRANGERS_BURST,
-    STRANGERS_EVERY,
     TOKEN_REVIEWS,
+    UNKNOWN_BURST,
+    UNKNOWN_EVERY,
     AccessDecision,
     Authorizer,
     TooManyReviews,
     User,
 )
-from fairway.kube import Client, Connection, Forbidden
-from fairway.kube.errors import UnreadableError
-from fairway.kube.transport import Response
+from kubewire.client import Client, Connection, Forbidden
+from kubewire.client.errors import UnreadableError
+from kubewire.client.transport import Response
 
 ALICE = User(name="alice", groups=("team", "system:authenticated"), extra={"example.com/scope": ("a", "b")})
 KNOWN = {
@@ -63,7 +63,7 @@ def clock() -> ManualClock:
 
 
 def test_access_checks_need_only_rights_for_reviews() -> None:
-    assert [(each.groups, each.resources, each.verbs, each.names) for each in RULES] == [
+    assert [(rule.groups, rule.resources, rule.verbs, rule.names) for rule in RULES] == [
         (("authentication.k8s.io",), ("tokenreviews",), ("create",), ()),
         (("authorization.k8s.io",), ("subjectaccessreviews",), ("create",), ()),
     ]
@@ -130,14 +130,52 @@ async def test_unknown_tokens_are_rate_limited(clock: ManualClock) -> None:
     hub = Hub(KNOWN)
     access = Authorizer(hub, clock=clock)
     await access.user("known")
-    for number in range(STRANGERS_BURST - 1):
+    for number in range(UNKNOWN_BURST - 1):
         await access.user(f"made up {number}")
     with pytest.raises(TooManyReviews):
         await access.user("one too many")
     assert await access.user("known") == ALICE
-    assert len(hub.asked) == STRANGERS_BURST
-    clock.advance(STRANGERS_EVERY)
+    assert len(hub.asked) == UNKNOWN_BURST
+    clock.advance(UNKNOWN_EVERY)
     assert await access.user("one too many") == ALICE
+
+
+async def test_peer_that_invents_tokens_keeps_no_others_out(clock: ManualClock) -> None:
+    hub = Hub(KNOWN)
+    access = Authorizer(hub, clock=clock)
+    assert await access.user("agent", peer="10.0.0.1") == ALICE
+    hub.status = {}
+    for number in range(UNKNOWN_BURST - 1):
+        await access.user(f"made up {number}", peer="10.0.0.1")
+    with pytest.raises(TooManyReviews):
+        await access.user("one too many", peer="10.0.0.1")
+    hub.status = KNOWN
+    assert await access.user("other agent", peer="10.0.0.2") == ALICE
+    # A token that was accepted is reviewed again, also when its peer has used up its share.
+    clock.advance(REMEMBERED_SECONDS + 0.1)
+    for number in range(UNKNOWN_BURST):
+        await access.user(f"made up later {number}", peer="10.0.0.1")
+    with pytest.raises(TooManyReviews):
+        await access.user("one too many", peer="10.0.0.1")
+    assert await access.user("agent", peer="10.0.0.1") == ALICE
+
+
+async def test_rejected_tokens_do_not_displace_accepted_ones(
+    clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(access_module, "REJECTED", 2)
+    hub = Hub(KNOWN)
+    access = Authorizer(hub, clock=clock)
+    assert await access.user("agent") == ALICE
+    hub.status = {}
+    for number in range(9):
+        assert await access.user(f"made up {number}") is None
+    asked = len(hub.asked)
+    assert await access.user("agent") == ALICE
+    assert await access.user("made up 8") is None
+    assert len(hub.asked) == asked
+    assert await access.user("made up 0") is None
+    assert len(hub.asked) == asked + 1
 
 
 async def test_token_cache_is_bounded(clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.x509.oid import NameOID
 
-from controllers.serving.asking import LOOPBACK, ask, connect, heard, unverified
+from controllers.serving.asking import LOOPBACK, ask, connect, unverified
 from fairway.controllers.serving import Address, CertificateError, CertificateFiles, http_server
 from fairway.controllers.serving.certificate import (
     KEPT,
@@ -27,6 +27,7 @@ from fairway.controllers.serving.certificate import (
 )
 from fairway.controllers.serving.http_server import listening
 from rigs.certificates import Authority
+from security.wire import read_to_end
 
 
 class Calendar:
@@ -111,7 +112,7 @@ async def test_incomplete_renewal_is_not_served(
         pair.certificate.replace(files.certificate)
         assert name_of(await seen(address)) == "one"
         assert name_of(await seen(address)) == "one"
-        assert [each.msg for each in caplog.records] == [KEPT]
+        assert [record.msg for record in caplog.records] == [KEPT]
         pair.key.replace(files.key)
         assert name_of(await seen(address)) == "two"
 
@@ -182,7 +183,7 @@ async def test_self_signed_certificate_is_created_without_files() -> None:
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert {"localhost", "fairway.example.com"} <= set(names.get_values_for_type(x509.DNSName))
     assert {"127.0.0.1", "::1", "192.0.2.7"} <= {
-        str(each) for each in names.get_values_for_type(x509.IPAddress)
+        str(address) for address in names.get_values_for_type(x509.IPAddress)
     }
     assert not certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
 
@@ -221,7 +222,7 @@ async def test_unfinished_handshake_of_the_debug_endpoint_times_out(monkeypatch:
         for sent in (b"", b"\x16\x03\x01", b"\x16\x03\x01\x02\x00\x01" + b"\x00" * 20):
             reader, writer = await connect(address)
             writer.write(sent)
-            await heard(reader)
+            await read_to_end(reader)
             writer.transport.abort()
 
 

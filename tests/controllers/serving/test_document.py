@@ -48,16 +48,18 @@ def spec(**parts: Any) -> PlacementSpec:
 
 
 def test_filters_have_cumulative_names_and_the_last_is_in_the_order_of_scores() -> None:
-    found = document_of(placement(spec=spec()))
-    assert found["filteredPipelineResults"] == [
+    document = document_of(placement(spec=spec()))
+    assert document["filteredPipelineResults"] == [
         {"name": "Predicate", "filteredClusters": ["c1", "c2", "c3", "c5"]},
         {"name": "Predicate,TaintToleration", "filteredClusters": ["c2", "c3", "c1"]},
     ]
 
 
 def test_prioritizers_have_name_weight_and_scores() -> None:
-    found = document_of(placement(spec=spec(prioritizerPolicy=policy(addon("cpu", 3), builtin("Steady", 2)))))
-    by_name = {each["name"]: each for each in found["prioritizeResults"]}
+    document = document_of(
+        placement(spec=spec(prioritizerPolicy=policy(addon("cpu", 3), builtin("Steady", 2))))
+    )
+    by_name = {result["name"]: result for result in document["prioritizeResults"]}
     assert set(by_name) == {"Balance", "Steady", "AddOn/default/cpu"}
     assert by_name["AddOn/default/cpu"] == {
         "name": "AddOn/default/cpu",
@@ -69,16 +71,16 @@ def test_prioritizers_have_name_weight_and_scores() -> None:
 
 
 def test_cluster_without_a_score_of_a_prioritizer_is_omitted() -> None:
-    found = document_of(
+    document = document_of(
         placement(spec=spec(prioritizerPolicy=policy(builtin("ResourceAllocatableCPU"), mode="Exact")))
     )
-    (only,) = found["prioritizeResults"]
+    (only,) = document["prioritizeResults"]
     assert only["scores"] == {"c1": -100, "c2": 100}
 
 
 def test_totals_are_sorted_by_score_then_name() -> None:
-    found = document_of(placement(spec=spec()))
-    assert found["aggregatedScores"] == [
+    document = document_of(placement(spec=spec()))
+    assert document["aggregatedScores"] == [
         {"clusterName": "c2", "score": 100},
         {"clusterName": "c3", "score": 100},
         {"clusterName": "c1", "score": -100},
@@ -86,8 +88,8 @@ def test_totals_are_sorted_by_score_then_name() -> None:
 
 
 def test_document_lists_all_clusters_that_passed_the_filters() -> None:
-    found = document_of(placement(spec=spec(numberOfClusters=1)))
-    assert len(found["aggregatedScores"]) == 3
+    document = document_of(placement(spec=spec(numberOfClusters=1)))
+    assert len(document["aggregatedScores"]) == 3
 
 
 def test_document_ignores_the_disable_annotation() -> None:
@@ -96,13 +98,13 @@ def test_document_ignores_the_disable_annotation() -> None:
 
 
 def test_document_without_bindings_has_no_clusters() -> None:
-    found = document_of(placement(namespace="elsewhere", spec=spec()))
-    assert found["filteredPipelineResults"] == [
+    document = document_of(placement(namespace="elsewhere", spec=spec()))
+    assert document["filteredPipelineResults"] == [
         {"name": "Predicate", "filteredClusters": []},
         {"name": "Predicate,TaintToleration", "filteredClusters": []},
     ]
-    assert [each["scores"] for each in found["prioritizeResults"]] == [{}, {}]
-    assert "aggregatedScores" not in found
+    assert [result["scores"] for result in document["prioritizeResults"]] == [{}, {}]
+    assert "aggregatedScores" not in document
 
 
 def test_cluster_sets_of_the_placement_limit_the_clusters() -> None:
@@ -112,8 +114,8 @@ def test_cluster_sets_of_the_placement_limit_the_clusters() -> None:
         binding("other"),
         cluster("d1", labels={"zone": "a"}, member_of="other"),
     )
-    found = document_of(placement(spec=spec(clusterSets=("other",))), objects=objects)
-    assert [each["clusterName"] for each in found["aggregatedScores"]] == ["d1"]
+    document = document_of(placement(spec=spec(clusterSets=("other",))), objects=objects)
+    assert [score["clusterName"] for score in document["aggregatedScores"]] == ["d1"]
 
 
 @pytest.mark.parametrize(
@@ -128,9 +130,9 @@ def test_cluster_sets_of_the_placement_limit_the_clusters() -> None:
 def test_document_of_a_misconfigured_placement_has_partial_results(
     broken: PlacementSpec, stages: list[str]
 ) -> None:
-    found = document_of(placement(spec=broken))
-    assert [each["name"] for each in found.get("filteredPipelineResults", [])] == stages
-    assert set(found) == {"placement"} | ({"filteredPipelineResults"} if stages else set())
+    document = document_of(placement(spec=broken))
+    assert [result["name"] for result in document.get("filteredPipelineResults", [])] == stages
+    assert set(document) == {"placement"} | ({"filteredPipelineResults"} if stages else set())
 
 
 def test_document_has_no_server_side_fields_of_the_placement() -> None:
@@ -139,15 +141,15 @@ def test_document_has_no_server_side_fields_of_the_placement() -> None:
         written.metadata, uid="u", resourceVersion="7", labels={"l": "v"}, finalizers=("f",)
     )
     status = PlacementStatus(numberOfSelectedClusters=3)
-    found = document_of(structs.replace(written, metadata=meta, status=status))["placement"]
-    assert found["metadata"] == {
+    document = document_of(structs.replace(written, metadata=meta, status=status))["placement"]
+    assert document["metadata"] == {
         "name": "p1",
         "namespace": "ns1",
         "labels": {"l": "v"},
         "annotations": {"a": "b"},
     }
-    assert found["spec"]["numberOfClusters"] == 2
-    assert found["status"] == {"numberOfSelectedClusters": 0, "decisionGroups": None, "conditions": None}
+    assert document["spec"]["numberOfClusters"] == 2
+    assert document["status"] == {"numberOfSelectedClusters": 0, "decisionGroups": None, "conditions": None}
 
 
 def test_document_of_an_unnamed_placement_has_no_name() -> None:

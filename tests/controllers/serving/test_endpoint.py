@@ -40,14 +40,14 @@ async def test_debug_get_returns_filters_and_scores(debugged: Debugged) -> None:
     answer = await debugged.ask(VIEWER, "GET", P1)
     assert answer.code == 200
     assert answer.headers["content-type"] == "text/plain; charset=utf-8"
-    found = answer.document
-    assert found["placement"]["metadata"] == {"name": "p1", "namespace": TEAM}
-    assert found["filteredPipelineResults"][-1] == {
+    document = answer.document
+    assert document["placement"]["metadata"] == {"name": "p1", "namespace": TEAM}
+    assert document["filteredPipelineResults"][-1] == {
         "name": "Predicate,TaintToleration",
         "filteredClusters": ["c1", "c2"],
     }
-    assert {each["name"] for each in found["prioritizeResults"]} == {"Balance", "Steady"}
-    assert [each["clusterName"] for each in found["aggregatedScores"]] == ["c1", "c2"]
+    assert {result["name"] for result in document["prioritizeResults"]} == {"Balance", "Steady"}
+    assert [score["clusterName"] for score in document["aggregatedScores"]] == ["c1", "c2"]
 
 
 async def test_debug_post_evaluates_a_nonexistent_placement(debugged: Debugged) -> None:
@@ -63,7 +63,7 @@ async def test_debug_post_applies_no_defaults(debugged: Debugged) -> None:
     policy: dict[str, Any] = {"configurations": [{"scoreCoordinate": {"type": "BuiltIn", **coordinate}}]}
     answer = await debugged.ask(AUTHOR, "POST", POST, body=placement(prioritizerPolicy=policy))
     # A weight that is left out is 0, which switches Steady off.
-    assert [each["name"] for each in answer.document["prioritizeResults"]] == ["Balance"]
+    assert [result["name"] for result in answer.document["prioritizeResults"]] == ["Balance"]
     policy = {"configurations": [{"scoreCoordinate": coordinate, "weight": 1}]}
     answer = await debugged.ask(AUTHOR, "POST", POST, body=placement(prioritizerPolicy=policy))
     # A type that is left out is that of an add-on, which this one does not name: misconfigured, and still a 200.
@@ -82,7 +82,7 @@ async def test_debug_post_accepts_v1alpha1(debugged: Debugged) -> None:
     policy = {"mode": "Exact", "configurations": [{"name": "Steady", "weight": 2}]}
     body = placement(prioritizerPolicy=policy) | {"apiVersion": "cluster.open-cluster-management.io/v1alpha1"}
     answer = await debugged.ask(AUTHOR, "POST", POST, body=body)
-    assert [(each["name"], each["weight"]) for each in answer.document["prioritizeResults"]] == [
+    assert [(result["name"], result["weight"]) for result in answer.document["prioritizeResults"]] == [
         ("Steady", 2)
     ]
 
@@ -272,7 +272,7 @@ async def test_debug_post_without_namespace_needs_rights_to_all(debugged: Debugg
     assert answer.error.startswith("user does not have permission to create placements in namespace : ")
     answer = await debugged.ask(SOVEREIGN, "POST", POST, body=placement(""))
     assert answer.code == 200
-    assert [each.metadata.namespace for each in debugged.fleet.seen] == [""]
+    assert [placement.metadata.namespace for placement in debugged.fleet.seen] == [""]
 
 
 @pytest.mark.both_hubs
@@ -295,8 +295,8 @@ async def test_internal_error_returns_500_without_its_message(
     debugged.fleet.fault = wrong
     answer = await debugged.ask(AUTHOR, "POST", POST, body=placement())
     assert (answer.code, answer.error) == (500, endpoint.FAILED)
-    logged = [each for each in caplog.records if each.levelno == logging.ERROR]
-    assert [each.exc_info[1] for each in logged if each.exc_info] == [wrong, wrong]
+    logged = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert [record.exc_info[1] for record in logged if record.exc_info] == [wrong, wrong]
     assert (await debugged.ask(VIEWER, "GET", P1)).code == 200
 
 

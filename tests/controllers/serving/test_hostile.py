@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from controllers.serving.accounts import AUTHOR, PATHONLY, TEAM, VIEWER
-from controllers.serving.asking import connect, heard, parsed, request, send, unverified
+from controllers.serving.asking import connect, parsed, request, send, unverified
 from controllers.serving.conftest import Debugged
 from fairway.controllers.serving import endpoint
 from fairway.controllers.serving import http_server as connections
+from security.wire import read_to_end
 
 pytestmark = pytest.mark.embedded
 
@@ -154,7 +155,7 @@ async def test_expect_continue_is_supported(debugged: Debugged) -> None:
     writer.write(head)
     assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
     writer.write(body)
-    assert parsed(await heard(reader)).code == 200
+    assert parsed(await read_to_end(reader)).code == 200
     writer.transport.abort()
 
 
@@ -247,7 +248,7 @@ async def test_slow_debug_bodies_are_cut_off(debugged: Debugged, monkeypatch: py
     )
     reader, writer = await connect(debugged.address, tls=unverified())
     writer.write(head + b"{")
-    assert await heard(reader) == b""
+    assert await read_to_end(reader) == b""
     writer.transport.abort()
     assert debugged.fleet.seen == []
 

@@ -10,8 +10,8 @@ from fairway.controllers.serving import Address, endpoint
 from fairway.controllers.serving.access import AccessDecision, Authorizer, TooManyReviews, User
 from fairway.controllers.serving.endpoint import DebugEndpoint
 from fairway.controllers.serving.http_server import listening
-from fairway.kube import Client, Connection, Forbidden, KubeError, TransportError
 from fairway.testing.builders import placement
+from kubewire.client import Client, Connection, Forbidden, KubeError, TransportError
 
 PATH = "/debug/placements/ns1/p1"
 WORDS = 'User "system:serviceaccount:fairway-system:fairway" cannot create resource'
@@ -26,7 +26,7 @@ class RecordingAuthorizer(Authorizer):
         self.of_path: Exception | None = None
         self.of_placements: Exception | None = None
 
-    async def user(self, token: str) -> User | None:
+    async def user(self, token: str, *, peer: str = "") -> User | None:
         if self.of_user is not None:
             raise self.of_user
         return User(name="alice")
@@ -113,7 +113,7 @@ async def test_number_of_rate_limited_users_is_bounded(
     monkeypatch.setattr(endpoint, "EVERY", 1e6)
     names = iter(["a", "b", "a", "c", "a", "b"])
 
-    async def user(token: str) -> User | None:
+    async def user(token: str, *, peer: str) -> User | None:
         return User(name=next(names))
 
     monkeypatch.setattr(questions, "user", user)

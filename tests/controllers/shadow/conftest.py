@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from fairway.api.lease import format_micro_time
 from fairway.controllers.placement import ocm_detection
-from fairway.kube import AlreadyExists, Client, NotFound
-from fairway.kube.lease import LEASES
+from kubewire.api.lease import format_micro_time
+from kubewire.client import AlreadyExists, Client, NotFound
+from kubewire.client.lease import LEASES
 
 HOLDER = "cluster-manager-placement-controller-7d9f_4711"
 

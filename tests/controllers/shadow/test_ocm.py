@@ -122,5 +122,7 @@ async def test_missing_right_to_read_ocm_leases_is_logged(
     async with running(connection, ALONE):
         await fleet.chooses("p", "a")
     # Twice a minute; so more than one, if this took long.
-    warning, *_ = (each.getMessage() for each in caplog.records if each.msg == ocm_detection.CANNOT_TELL)
+    warning, *_ = (
+        record.getMessage() for record in caplog.records if record.msg == ocm_detection.CANNOT_TELL
+    )
     assert ocm_detection.LEASE in warning

@@ -19,12 +19,13 @@ from controllers.hub_fleet import HubFleet
 from controllers.hubs import HubUnderTest
 from controllers.shadow import variety
 from fairway.api.placement import Placement
+from fairway.api.resources import PLACEMENTS
 from fairway.controllers.manager import Manager
 from fairway.controllers.placement import ocm_detection
 from fairway.controllers.placement.ocm_detection import OcmControllerRunning
 from fairway.controllers.placement.shadow import Shadow
-from fairway.kube import PLACEMENTS, AlreadyExists, Client, NotFound
-from fairway.kube.lease import LEASES
+from kubewire.client import AlreadyExists, Client, NotFound
+from kubewire.client.lease import LEASES
 from rigs.processes import LOOPBACK, POLL, Port, Process
 
 PROGRAM = "FAIRWAY_OCM_PLACEMENT"

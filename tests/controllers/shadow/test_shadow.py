@@ -12,12 +12,13 @@ from controllers.clocks import Stopped
 from controllers.conftest import ALONE, Rights, Start
 from controllers.hub_fleet import HubFleet
 from fairway.api.placement import GROUP_NAME_LABEL, PlacementSpec
+from fairway.api.resources import PLACEMENT_DECISIONS, PLACEMENTS
 from fairway.controllers.manager import Manager
 from fairway.controllers.placement.shadow import Shadow
 from fairway.controllers.settings import PLACEMENT
-from fairway.kube import PLACEMENT_DECISIONS, PLACEMENTS, Client
-from fairway.kube.transport import Response, Transport
-from fairway.placement.conditions import SATISFIED
+from fairway.workloads.placement.conditions import SATISFIED
+from kubewire.client import Client
+from kubewire.client.transport import Response, Transport
 
 pytestmark = pytest.mark.embedded
 
@@ -72,7 +73,7 @@ async def manager(start: Start, decided: HubFleet, methods: list[str]) -> AsyncI
     async with start(SHADOW) as made:
         yield made
     assert methods, "it asked the hub"
-    assert not [each for each in methods if not each.startswith("GET ")]
+    assert not [method for method in methods if not method.startswith("GET ")]
 
 
 def shadow_of(manager: Manager) -> Shadow:
@@ -118,7 +119,7 @@ async def _other_label(fleet: HubFleet) -> None:
 
 
 async def _other_condition(fleet: HubFleet) -> None:
-    found = {
+    others = {
         "type": SATISFIED,
         "status": "False",
         "reason": "NoManagedClusterMatched",
@@ -126,7 +127,7 @@ async def _other_condition(fleet: HubFleet) -> None:
         "lastTransitionTime": "2031-05-05T12:00:00Z",
     }
     await fleet.edit(
-        PLACEMENTS, "p", {"status": {"conditions": [found]}}, namespace=fleet.namespace, status=True
+        PLACEMENTS, "p", {"status": {"conditions": [others]}}, namespace=fleet.namespace, status=True
     )
 
 
@@ -183,12 +184,14 @@ async def test_shadow_reports_each_difference_and_its_end(
     caplog.set_level(logging.INFO, logger="fairway")
     await happen(decided)
     assert words in await until_difference(manager, decided, differs=True)
-    assert [each.levelno for each in caplog.records if each.name.endswith("shadow")][-1] == logging.WARNING
-    assert not [each for each in methods if not each.startswith("GET ")]
+    assert [record.levelno for record in caplog.records if record.name.endswith("shadow")][
+        -1
+    ] == logging.WARNING
+    assert not [method for method in methods if not method.startswith("GET ")]
     async with start():  # another client repairs it
         assert await until_difference(manager, decided, differs=False) == ""
     assert caplog.messages.count(f"placement {decided.namespace}/p: no difference left") == 1
-    methods[:] = [each for each in methods if each.startswith("GET ")]
+    methods[:] = [method for method in methods if method.startswith("GET ")]
 
 
 async def test_shadow_ignores_short_differences(start: Start, decided: HubFleet, client: Client) -> None:

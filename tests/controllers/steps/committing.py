@@ -5,11 +5,11 @@ from datetime import timedelta
 
 from controllers.steps.simulation import Simulation
 from controllers.steps.stepwise import Key
+from fairway.api.resources import PLACEMENTS
 from fairway.engine.points import CommitContext
 from fairway.engine.profile import Profile
 from fairway.engine.status import OK, Code, Status, failed, unschedulable
-from fairway.kube import PLACEMENTS
-from fairway.placement import PlacementWorkload, default_profile
+from fairway.workloads.placement import PlacementWorkload, default_profile
 
 
 class Plugins:
@@ -24,12 +24,12 @@ class Plugins:
         self.unprepared = False
 
     def reserve(self, context: CommitContext, /) -> Status:
-        self.held.setdefault(_owner(context), set()).update(each.name for each in context.hosts)
+        self.held.setdefault(_owner(context), set()).update(host.name for host in context.hosts)
         return OK
 
     def unreserve(self, context: CommitContext, /) -> None:
         held = self.held.get(_owner(context), set())
-        held -= {each.name for each in context.hosts}
+        held -= {host.name for host in context.hosts}
         if not held:
             self.held.pop(_owner(context), None)
 
@@ -40,10 +40,7 @@ class Plugins:
         return self.prepared
 
     async def post_bind(self, context: CommitContext, /) -> None:
-        assert {each.name for each in context.hosts} <= self.held.get(_owner(context), set())
-
-
-async def _at_once(_seconds: float) -> None: ...
+        assert {host.name for host in context.hosts} <= self.held.get(_owner(context), set())
 
 
 def _owner(context: CommitContext) -> Key:
@@ -62,10 +59,7 @@ class CommittingSimulation(Simulation):
 
     def _start(self) -> None:
         super()._start()
-        committer = self.controller._committer
-        assert committer is not None
-        committer.sleep = _at_once
-        committer.begin()
+        self.controller.scheduler.begin()
 
     # The plugins
 
@@ -89,7 +83,9 @@ class CommittingSimulation(Simulation):
     def is_right(self, key: Key) -> None:
         super().is_right(key)
         placement = self.hub.all(PLACEMENTS)[key]
-        decided = {each.clusterName for page in self.own(key).values() for each in page.status.decisions}
+        decided = {
+            decision.clusterName for page in self.own(key).values() for decision in page.status.decisions
+        }
         record = self.controller.state.records[key]
         if not PlacementWorkload(placement).idle and record.settled is not None:
             assert self.plugin.held.get(key, set()) == decided

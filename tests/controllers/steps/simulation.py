@@ -7,13 +7,13 @@ shorter one that goes wrong in the same way is found by leaving moves out.
 import random
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, Final, cast
 
 from msgspec import structs
 
+from controllers.chaos.expected_decisions import KINDS
 from controllers.chaos.inventor import SETS, Inventor
-from controllers.chaos.truth import KINDS
 from controllers.steps.stepwise import (
     CONTROLLER,
     FORMER,
@@ -21,6 +21,7 @@ from controllers.steps.stepwise import (
     FakeRecorder,
     Key,
     Worker,
+    carry_out,
     collect_garbage,
     last_write,
     stepwise_client,
@@ -28,13 +29,7 @@ from controllers.steps.stepwise import (
 from error_logs import recorded_errors
 from fairway.api.decision import PlacementDecision
 from fairway.api.placement import PLACEMENT_LABEL, Placement
-from fairway.controllers.leadership import ALONE, Leadership
-from fairway.controllers.placement import PlacementController
-from fairway.engine.profile import Profile
-from fairway.engine.queue import State
-from fairway.engine.status import Code
-from fairway.fleet.instant import to_micros
-from fairway.kube import (
+from fairway.api.resources import (
     ADD_ON_PLACEMENT_SCORES,
     MANAGED_CLUSTER_SCORES,
     MANAGED_CLUSTER_SET_BINDINGS,
@@ -42,19 +37,21 @@ from fairway.kube import (
     MANAGED_CLUSTERS,
     PLACEMENT_DECISIONS,
     PLACEMENTS,
-    KubeError,
-    Recorder,
-    ServerError,
-    TransportError,
 )
+from fairway.controllers.placement import PlacementController
+from fairway.engine.profile import Profile
+from fairway.engine.queue import State
+from fairway.engine.status import Code
+from fairway.hosts.instant import to_micros
 from fairway.observe.meters import Meters
-from fairway.placement import PlacementWorkload
-from fairway.placement.reconcile_plan import KEEP, ON_MISCONFIGURATION, ReconcilePlan, rate_of
-from fairway.placement.steps import Delete, Fill
-from fairway.placement.unscored import unscored_condition
-from fairway.placement.verdict import Verdict
 from fairway.testing import builders
 from fairway.whatif.world import World
+from fairway.workloads.placement import PlacementWorkload
+from fairway.workloads.placement.reconcile_plan import KEEP, ON_MISCONFIGURATION, ReconcilePlan, rate_of
+from fairway.workloads.placement.steps import Delete, Fill
+from fairway.workloads.placement.unscored import unscored_condition
+from fairway.workloads.placement.verdict import Verdict
+from kubewire.client import KubeError, Recorder, ServerError, TransportError
 from rigs.fake_hub import Call, FakeHub, refused
 from strategies import NOW
 
@@ -96,21 +93,21 @@ class Simulation:
         self.moving: dict[Key, bool] = {}
         """Whether what was last proposed changes which clusters are on a page."""
         state = self.controller.state
-        look = state.look
+        decide = state.decide
 
-        def watched(owner: Key, *, now: datetime, work: int | None = None) -> ReconcilePlan | None:
-            plan = look(owner, now=now, work=work)
+        def watched(owner: Key, **options: Any) -> ReconcilePlan | None:
+            plan = decide(owner, **options)
             self.moving[owner] = plan is not None and any(
                 isinstance(step, Delete) or (isinstance(step, Fill) and step.changed) for step in plan.steps
             )
             return plan
 
-        cast("Any", state).look = watched
+        cast("Any", state).decide = watched
         self.hub.disconnect()
-        self.informed = {each.plural: self.hub.of(each) for each in KINDS}
+        self.informed = {resource.plural: self.hub.of(resource) for resource in KINDS}
         state.follow(self.hub.informers, calculators=True)
-        for each in self.informed.values():
-            each.relist()
+        for informer in self.informed.values():
+            informer.relist()
         self.began = self.hub.revision
         self._excuse(*self.hub.all(PLACEMENTS))
 
@@ -159,7 +156,7 @@ class Simulation:
         self.hub.put(PLACEMENTS, new if old is None else structs.replace(new, status=old.status))
 
     def remove(self) -> None:
-        there = [(each, key) for each in KINDS for key in self.hub.all(each)]
+        there = [(resource, key) for resource in KINDS for key in self.hub.all(resource)]
         if there:
             resource, (namespace, name) = self.chance.choice(there)
             gone = self.hub.drop(resource, name, namespace=namespace)
@@ -170,9 +167,9 @@ class Simulation:
         """Create a decision without a placement."""
         new = self.inventor.decision()
         old = self.hub.all(PLACEMENT_DECISIONS).get((new.metadata.namespace, new.metadata.name))
-        for each in (old, self.hub.put(PLACEMENT_DECISIONS, new)):
-            if each is not None:
-                self._excuse_owner(each)
+        for decision in (old, self.hub.put(PLACEMENT_DECISIONS, new)):
+            if decision is not None:
+                self._excuse_owner(decision)
 
     def meddle(self) -> None:
         """With a decision the controller may have made."""
@@ -207,15 +204,15 @@ class Simulation:
         self.informed[self.chance.choice(KINDS).plural].deliver(self.chance.randint(1, 3))
 
     def hear_all(self) -> None:
-        for each in self.informed.values():
-            each.deliver()
+        for informer in self.informed.values():
+            informer.deliver()
 
     def list_anew(self) -> None:
         self.informed[self.chance.choice(KINDS).plural].relist()
 
     def restore(self) -> None:
         """Pending requests are lost, and informers have seen later revisions. All detect that before the next write."""
-        told = max(each.delivered for each in self.informed.values())
+        told = max(informer.delivered for informer in self.informed.values())
         self.restore_to(max(16, min(self.hub.revision, told) - self.chance.randint(1, 12)))
 
     def restore_to(self, revision: int) -> None:
@@ -228,21 +225,26 @@ class Simulation:
 
     # The controller
 
+    def ready(self) -> list[tuple[str, str]]:
+        """Return the placements that are ready, in no order."""
+        queue = self.queue._queue
+        queue.advance(now=self.queue.now())
+        return list(queue._active)
+
     def look(self) -> None:
-        ready = self.queue.ready()
+        ready = self.ready()
         if ready:
             self.look_at(self.chance.choice(ready))
 
     def look_at(self, key: Key) -> None:
         self.shown[key] = self._held()
-        self.workers[key] = worker = Worker(key, self.attempt(key, ALONE))
+        self.workers[key] = worker = Worker(key, self.attempt(key))
         self._after(worker)
 
-    async def attempt(self, key: Key, leadership: Leadership) -> None:
+    async def attempt(self, key: Key) -> None:
         assert self.queue.pop(key) == key
-        session = self.controller.decide(key)
-        if session is not None:
-            await self.controller.write(session, leadership)
+        scheduler = self.controller.scheduler
+        await carry_out(scheduler, scheduler.attempt(key))
 
     def _after(self, worker: Worker) -> None:
         if worker.done:
@@ -318,16 +320,16 @@ class Simulation:
         for _ in range(NEVER_QUIET):
             collect_garbage(self.hub)
             self.hear_all()
-            ready = self.queue.ready()
+            ready = self.ready()
             if self.workers:
                 worker = next(iter(self.workers.values()))
                 self.answer_to(worker.key)
             elif ready:
                 self.look_at(ready[0])
-            elif not any(each.waiting for each in self.informed.values()):
+            elif not any(informer.waiting for informer in self.informed.values()):
                 break
         else:
-            raise AssertionError(f"never quiet: {self.queue.ready()} {list(self.workers)}")
+            raise AssertionError(f"never quiet: {self.ready()} {list(self.workers)}")
         self.knows_the_hub()
         for key in self.hub.all(PLACEMENTS):
             self.is_right(key)
@@ -342,7 +344,7 @@ class Simulation:
         page: PlacementDecision | None = self.hub.all(PLACEMENT_DECISIONS).get((call.namespace, call.name))
         if call.resource is not PLACEMENT_DECISIONS or call.subresource != "status" or page is None:
             return
-        named = [each["clusterName"] for each in call.body["status"]["decisions"]]
+        named = [decision["clusterName"] for decision in call.body["status"]["decisions"]]
         if placement is None or key in self.excused or named != _named(page) or self.moving[key]:
             return
         last = placement.status.lastScoreUpdateTime
@@ -353,36 +355,41 @@ class Simulation:
         there = self.hub.all(PLACEMENT_DECISIONS)
         known = state.fleet.snapshot().decisions
         fresh = World(there.values()).fleet.snapshot().decisions
-        for key, each in there.items():
-            assert state.decision(*key) == each
+        for key, decision in there.items():
+            assert state.decision(*key) == decision
         assert known._holdings == fresh._holdings
-        assert {key: each.placement for key, each in state.records.items()} == self.hub.all(PLACEMENTS)
+        assert {key: record.placement for key, record in state.records.items()} == self.hub.all(PLACEMENTS)
 
     def _held(self) -> list[PlacementDecision]:
         """Decided clusters by placement, as the controller knows them."""
         held = self.controller.state.fleet.snapshot().decisions._holdings
         return [
             builders.decision(
-                name, each.clusters, placement=each.owner[1] if each.owner else "", namespace=space
+                name,
+                decision.clusters,
+                placement=decision.owner[1] if decision.owner else "",
+                namespace=space,
             )
-            for (space, name), each in held.items()
+            for (space, name), decision in held.items()
         ]
 
     def _afresh(self, key: Key, decided: Iterable[PlacementDecision]) -> Verdict:
         """Compute decisions from the hub's objects and these decisions."""
         world = World(
-            each
+            obj
             for resource in KINDS
             if resource is not PLACEMENT_DECISIONS
-            for each in self.hub.all(resource).values()
+            for obj in self.hub.all(resource).values()
         )
-        for each in decided:
-            world.put(each)
-        return world.look(key, now=to_micros(self.clock.now))
+        for decision in decided:
+            world.put(decision)
+        return world.decide(key, now=to_micros(self.clock.now))
 
     def own(self, key: Key) -> dict[str, PlacementDecision]:
         return {
-            name: each for (_, name), each in self.hub.all(PLACEMENT_DECISIONS).items() if _is_of(key, each)
+            name: decision
+            for (_, name), decision in self.hub.all(PLACEMENT_DECISIONS).items()
+            if _is_of(key, decision)
         }
 
     def is_right(self, key: Key) -> None:
@@ -391,29 +398,36 @@ class Simulation:
             return
         # Decisions of others wake no placement, and a decision does not change its own scores.
         then = self._afresh(key, self.shown[key])
-        others = [each for each in self.shown[key] if not _is_of(key, each)]
-        found = self._afresh(key, (*others, *self.own(key).values()))
-        if any(each.metadata.name in self.own(key) for each in others):
-            found = then  # what counted as another's decision is the placement's own since
+        others = [decision for decision in self.shown[key] if not _is_of(key, decision)]
+        verdict = self._afresh(key, (*others, *self.own(key).values()))
+        if any(decision.metadata.name in self.own(key) for decision in others):
+            verdict = then  # what counted as another's decision is the placement's own since
         status = placement.status
-        said = {(each.type, each.status, each.reason, each.message) for each in status.conditions}
-        if found.frozen:
-            assert found.status.message in {message for *_, message in said}
-            return
-        unscored = unscored_condition(found.outcome)
-        wanted = [*found.conditions, *([] if unscored is None else [unscored])]
-        assert said == {(each.type, each.status, each.reason, each.message) for each in wanted}
-        keeps = placement.metadata.annotations.get(ON_MISCONFIGURATION) == KEEP
-        if found.status.code is Code.MISCONFIGURED and keeps:
-            return
-        assert status.numberOfSelectedClusters == found.selected
-        assert status.decisionGroups == found.groups
-        own = self.own(key)
-        assert {name: each.metadata.labels for name, each in own.items()} == {
-            page.name: page.labels for page in found.pages
+        said = {
+            (condition.type, condition.status, condition.reason, condition.message)
+            for condition in status.conditions
         }
-        assert all(each.metadata.ownerReferences[-1].uid == placement.metadata.uid for each in own.values())
-        for page, scored in zip(found.pages, then.pages, strict=True):
+        if verdict.frozen:
+            assert verdict.status.message in {message for *_, message in said}
+            return
+        unscored = unscored_condition(verdict.outcome)
+        wanted = [*verdict.conditions, *([] if unscored is None else [unscored])]
+        assert said == {
+            (condition.type, condition.status, condition.reason, condition.message) for condition in wanted
+        }
+        keeps = placement.metadata.annotations.get(ON_MISCONFIGURATION) == KEEP
+        if verdict.status.code is Code.MISCONFIGURED and keeps:
+            return
+        assert status.numberOfSelectedClusters == verdict.selected
+        assert status.decisionGroups == verdict.groups
+        own = self.own(key)
+        assert {name: decision.metadata.labels for name, decision in own.items()} == {
+            page.name: page.labels for page in verdict.pages
+        }
+        assert all(
+            decision.metadata.ownerReferences[-1].uid == placement.metadata.uid for decision in own.values()
+        )
+        for page, scored in zip(verdict.pages, then.pages, strict=True):
             recorded = own[page.name].status.decisions
             named = _named(own[page.name])
             if placement.spec.sortBy == "Score":
@@ -429,7 +443,7 @@ class Simulation:
 
 
 def _named(decision: PlacementDecision) -> list[str]:
-    return [each.clusterName for each in decision.status.decisions]
+    return [item.clusterName for item in decision.status.decisions]
 
 
 def _is_of(key: Key, decision: PlacementDecision) -> bool:

@@ -5,10 +5,18 @@ is not live, every order of events that a real hub allows can be played, and not
 """
 
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from contextvars import copy_context
 from datetime import datetime
 from typing import Any, Final, cast
 
-from fairway.kube import PLACEMENT_DECISIONS, PLACEMENTS, Client, KubeError
+from fairway.api.resources import PLACEMENT_DECISIONS, PLACEMENTS
+from fairway.controllers.placement.scheduler import PlacementScheduler
+from fairway.controllers.runtime.leadership import ALONE, Leadership, leading
+from fairway.controllers.runtime.scheduling_loop import call_plugin, is_long
+from fairway.engine.commit.instructions import ForCaller, ReadBack, RunBind, RunPostBind, RunPreBind
+from kubewire.client import Client, KubeError
+from kubewire.client.fence import Lost
 from rigs.fake_hub import Call, Entry, FakeClient, FakeHub
 
 Key = tuple[str, str]
@@ -24,9 +32,9 @@ def stepwise_client() -> Client:
 
 def collect_garbage(hub: FakeHub) -> None:
     """Delete the decisions whose placement is deleted."""
-    owners = {each.metadata.uid for each in hub.all(PLACEMENTS).values()}
-    for (namespace, name), each in hub.all(PLACEMENT_DECISIONS).items():
-        references = each.metadata.ownerReferences
+    owners = {placement.metadata.uid for placement in hub.all(PLACEMENTS).values()}
+    for (namespace, name), decision in hub.all(PLACEMENT_DECISIONS).items():
+        references = decision.metadata.ownerReferences
         if references and not any(reference.uid in owners for reference in references):
             hub.drop(PLACEMENT_DECISIONS, name, namespace=namespace, author="the garbage collector")
 
@@ -37,10 +45,35 @@ def last_write(hub: FakeHub, key: Key) -> Entry:
     return next(entry for entry in reversed(hub.log) if entry.key == wanted)
 
 
-class Worker:
-    """A reconcile in progress. ``call`` is the request that it waits for."""
+async def carry_out(scheduler: PlacementScheduler, instructions: list[ForCaller]) -> None:
+    """Carry out the instructions of one placement, as the loop does."""
+    now = 0
+    while instructions:
+        (instruction,) = instructions
+        if isinstance(instruction, ReadBack):
+            key, token = instruction.key, instruction.token
+            with suppress(KubeError):
+                shown = await scheduler.read_decisions(key)
+                instructions = scheduler.read_back(key, token, shown, now=now)
+            continue
+        assert isinstance(instruction, RunPreBind | RunBind | RunPostBind)
+        key, token = instruction.key, instruction.token
+        try:
+            result = await call_plugin(instruction, long=is_long(instruction))
+        except Lost:
+            raise
+        except Exception as error:
+            instructions = scheduler.failed(key, token, error, now=now)
+        else:
+            instructions = scheduler.finished(key, token, result, now=now)
 
-    def __init__(self, key: Key, coroutine: Coroutine[Any, Any, None]) -> None:
+
+class Worker:
+    """A reconcile in progress, in a context of its own as a task has. ``call`` is the request that it waits for."""
+
+    def __init__(
+        self, key: Key, coroutine: Coroutine[Any, Any, None], *, leadership: Leadership = ALONE
+    ) -> None:
         self.key = key
         self.call: Call | None = None
         self.done = False
@@ -49,6 +82,8 @@ class Worker:
         self._answer: Any = None
         self._error: KubeError | None = None
         self.carried_out = False
+        with leading(leadership):
+            self._context = copy_context()
         self._go(lambda: coroutine.send(None))
 
     def carry_out(self, hub: FakeHub) -> None:
@@ -72,7 +107,7 @@ class Worker:
     def _go(self, go: Callable[[], Any]) -> None:
         self.call, self.carried_out, self._answer, self._error = None, False, None, None
         try:
-            self.call = go()
+            self.call = self._context.run(go)
         except StopIteration:
             self.done = True
         except KubeError:

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from controllers.steps.paper import (
+from controllers.steps.decision_pages import (
     Decisions,
     Situation,
     assigned,
@@ -25,16 +25,19 @@ from controllers.steps.paper import (
     without_scores,
 )
 from fairway.api.decision import ClusterDecision, PlacementDecisionStatus
-from fairway.api.meta import ObjectMeta
 from fairway.api.placement import PLACEMENT_LABEL
-from fairway.placement.pages import Page
-from fairway.placement.steps import Create, Delete, Fill, Relabel, Step
+from fairway.workloads.placement.pages import Page
+from fairway.workloads.placement.steps import Create, Delete, Fill, Relabel, Step
+from kubewire.api.meta import ObjectMeta
 
 
 def pages_of(*groups: str) -> tuple[Page, ...]:
     """A group for each word, a cluster for each letter."""
     return paged(
-        [(f"g{at}", [ClusterDecision(clusterName=each) for each in group]) for at, group in enumerate(groups)]
+        [
+            (f"g{at}", [ClusterDecision(clusterName=cluster) for cluster in group])
+            for at, group in enumerate(groups)
+        ]
     )
 
 
@@ -62,10 +65,10 @@ def test_selected_cluster_is_never_missing_between_steps(
 def test_steps_with_a_refresh_end_in_exactly_the_pages(situation: Situation) -> None:
     before, pages = situation
     after = states(planned(pages, before, refresh=True), before)[-1]
-    assert {name: (each.metadata.labels, each.status.decisions) for name, each in own(after).items()} == {
-        page.name: (page.labels, page.decisions) for page in pages
-    }
-    assert all(each.metadata.ownerReferences[-1].uid == "uid-p" for each in own(after).values())
+    assert {
+        name: (decision.metadata.labels, decision.status.decisions) for name, decision in own(after).items()
+    } == {page.name: (page.labels, page.decisions) for page in pages}
+    assert all(decision.metadata.ownerReferences[-1].uid == "uid-p" for decision in own(after).values())
     assert planned(pages, after, refresh=True) == ()
 
 
@@ -172,7 +175,9 @@ def test_no_page_is_written_twice_without_need(before: Decisions, pages: tuple[P
 
 def circling(before: Decisions, pages: Sequence[Page]) -> set[str]:
     """Pages that wait, by way of others, for themselves."""
-    source = {each.clusterName: name for name, page in before.items() for each in page.status.decisions}
+    source = {
+        decision.clusterName: name for name, page in before.items() for decision in page.status.decisions
+    }
     waits: dict[str, set[str]] = {}
     for page in pages:
         for cluster in page.clusters:
@@ -180,13 +185,13 @@ def circling(before: Decisions, pages: Sequence[Page]) -> set[str]:
                 waits.setdefault(source[cluster], set()).add(page.name)
 
     def reachable(start: str) -> set[str]:
-        found: set[str] = set()
+        reached: set[str] = set()
         todo = [start]
         while todo:
-            for each in waits.get(todo.pop(), set()) - found:
-                found.add(each)
-                todo.append(each)
-        return found
+            for page in waits.get(todo.pop(), set()) - reached:
+                reached.add(page)
+                todo.append(page)
+        return reached
 
     kept = {page.name for page in pages}
     return {name for name in waits if name in reachable(name) and name in kept}
@@ -198,9 +203,9 @@ def test_page_counts_as_changed_when_its_clusters_change(situation: Situation, r
     before, pages = situation
     for step in planned(pages, before, refresh=refresh):
         if isinstance(step, Fill) and not step.temporary:
-            names = tuple(each.clusterName for each in step.decisions)
+            names = tuple(decision.clusterName for decision in step.decisions)
             old = before.get(step.page)
-            known = () if old is None else tuple(each.clusterName for each in old.status.decisions)
+            known = () if old is None else tuple(decision.clusterName for decision in old.status.decisions)
             assert step.changed == (names != known)
 
 
@@ -210,7 +215,7 @@ def test_correct_pages_are_not_written() -> None:
 
 def test_shift_to_later_pages_begins_with_the_last() -> None:
     steps = planned(pages_of("xabcdef"), decided("abcdef"), refresh=False)
-    assert [(type(each), _page(each)[-1]) for each in steps] == [
+    assert [(type(step), _page(step)[-1]) for step in steps] == [
         (Create, "4"),
         (Fill, "4"),
         (Fill, "3"),
@@ -221,7 +226,7 @@ def test_shift_to_later_pages_begins_with_the_last() -> None:
 
 def test_shift_to_earlier_pages_begins_with_the_first() -> None:
     steps = planned(pages_of("bcdefg"), decided("abcdefg"), refresh=False)
-    assert [(type(each), _page(each)[-1]) for each in steps] == [
+    assert [(type(step), _page(step)[-1]) for step in steps] == [
         (Fill, "1"),
         (Fill, "2"),
         (Fill, "3"),
@@ -232,7 +237,7 @@ def test_shift_to_earlier_pages_begins_with_the_first() -> None:
 def test_swapped_pages_pass_through_a_page_with_both_clusters() -> None:
     before, pages = decided("ab", "cd"), pages_of("cd", "ab")
     steps = planned(pages, before, refresh=False)
-    assert [(_page(each)[-1], isinstance(each, Fill) and each.temporary) for each in steps] == [
+    assert [(_page(step)[-1], isinstance(step, Fill) and step.temporary) for step in steps] == [
         ("1", True),
         ("2", False),
         ("1", False),

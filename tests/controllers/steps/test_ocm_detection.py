@@ -8,9 +8,9 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from fairway.api.lease import Lease, LeaseSpec, format_micro_time
 from fairway.controllers.placement import ocm_detection
-from fairway.kube import Client, Forbidden, KubeError, NotFound, ServerError, TransportError
+from kubewire.api.lease import Lease, LeaseSpec, format_micro_time
+from kubewire.client import Client, Forbidden, KubeError, NotFound, ServerError, TransportError
 from rigs.fake_hub import refused
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

@@ -6,10 +6,11 @@ import pytest
 from msgspec import structs
 
 from fairway.api.decision import PlacementDecision
-from fairway.api.meta import ObjectMeta, find_condition
 from fairway.api.placement import Placement, PlacementSpec, PlacementStatus
-from fairway.placement.conditions import MISCONFIGURED, SATISFIED
-from fairway.placement.reconcile_plan import (
+from fairway.testing import builders
+from fairway.whatif.world import World
+from fairway.workloads.placement.conditions import MISCONFIGURED, SATISFIED
+from fairway.workloads.placement.reconcile_plan import (
     KEEP,
     LONGEST_MESSAGE,
     ON_MISCONFIGURATION,
@@ -20,10 +21,9 @@ from fairway.placement.reconcile_plan import (
     rate_of,
     stamp_due_of,
 )
-from fairway.placement.steps import Fill, owners_of
-from fairway.placement.unscored import UNSCORED
-from fairway.testing import builders
-from fairway.whatif.world import World
+from fairway.workloads.placement.steps import Fill, owners_of
+from fairway.workloads.placement.unscored import UNSCORED
+from kubewire.api.meta import ObjectMeta, find_condition
 from strategies import NOW, NOW_MICROS, bound_sets
 
 SECOND = timedelta(seconds=1)
@@ -79,10 +79,14 @@ def proposed(
     key = (placement.metadata.namespace, placement.metadata.name)
     decisions = world.decisions(placement.metadata.namespace)
     return make_plan(
-        world.look(key, now=NOW_MICROS),
+        world.decide(key, now=NOW_MICROS),
         world.placements[key],
         named=decisions,
-        own={name: each for name, each in decisions.items() if key[1] in each.metadata.labels.values()},
+        own={
+            name: decision
+            for name, decision in decisions.items()
+            if key[1] in decision.metadata.labels.values()
+        },
         refresh=refresh,
         last=last or world.placements[key].status.lastScoreUpdateTime,
         now=NOW,
@@ -102,9 +106,9 @@ def test_misconfiguration_empties_or_keeps_the_decision_by_option() -> None:
     keeping = builders.placement(spec=placement.spec, annotations={ON_MISCONFIGURATION: KEEP})
     kept = proposed(small_world(keeping), keeping)
     assert (kept.pages, kept.steps) == (None, ())
-    for each in (emptied, kept):
-        assert each.status is not None
-        condition = find_condition(each.status.conditions, MISCONFIGURED)
+    for plan in (emptied, kept):
+        assert plan.status is not None
+        condition = find_condition(plan.status.conditions, MISCONFIGURED)
         assert condition is not None
         assert condition.status == "True"
 
@@ -116,10 +120,10 @@ def test_broken_set_keeps_decisions_and_is_reported() -> None:
     placement = builders.placement()
     world = small_world(placement)
     world.put(broken)
-    found = proposed(world, placement)
-    assert (found.pages, found.steps) == (None, ())
-    assert found.status is not None
-    condition = find_condition(found.status.conditions, SATISFIED)
+    plan = proposed(world, placement)
+    assert (plan.pages, plan.steps) == (None, ())
+    assert plan.status is not None
+    condition = find_condition(plan.status.conditions, SATISFIED)
     assert condition is not None
     assert condition.status == "False"
     assert 'failed to get clusters from ClusterSet "default"' in condition.message
@@ -129,18 +133,18 @@ def test_condition_message_is_cut_at_the_api_limit() -> None:
     placement = builders.placement(
         spec=PlacementSpec(prioritizerPolicy=builders.policy(mode="x" * LONGEST_MESSAGE))
     )
-    found = proposed(small_world(placement), placement)
-    assert found.status is not None
-    assert max(len(each.message) for each in found.status.conditions) == LONGEST_MESSAGE
-    assert any(each.message.endswith("…") for each in found.status.conditions)
+    plan = proposed(small_world(placement), placement)
+    assert plan.status is not None
+    assert max(len(condition.message) for condition in plan.status.conditions) == LONGEST_MESSAGE
+    assert any(condition.message.endswith("…") for condition in plan.status.conditions)
 
 
 def test_missing_scores_message_is_cut() -> None:
     wanted = [builders.addon(f"{number}-" + "x" * 250, 1) for number in range(LONGEST_MESSAGE // 250)]
     placement = builders.placement(spec=PlacementSpec(prioritizerPolicy=builders.policy(*wanted)))
-    found = proposed(small_world(placement), placement)
-    assert found.status is not None
-    condition = find_condition(found.status.conditions, UNSCORED)
+    plan = proposed(small_world(placement), placement)
+    assert plan.status is not None
+    condition = find_condition(plan.status.conditions, UNSCORED)
     assert condition is not None
     assert len(condition.message) == LONGEST_MESSAGE
 

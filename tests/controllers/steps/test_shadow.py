@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from msgspec import structs
 
-from controllers.chaos.truth import KINDS
-from controllers.steps.paper import (
+from controllers.chaos.expected_decisions import KINDS
+from controllers.steps.decision_pages import (
     Decisions,
     Situation,
     decision_of,
@@ -21,8 +21,14 @@ from controllers.steps.paper import (
 from controllers.steps.simulation import METERS
 from controllers.steps.stepwise import FakeClock, Worker
 from fairway.api.decision import ClusterDecision, PlacementDecisionStatus
-from fairway.api.meta import Condition
 from fairway.api.placement import DecisionGroupStatus, Placement, PlacementStatus
+from fairway.api.resources import (
+    MANAGED_CLUSTER_SET_BINDINGS,
+    MANAGED_CLUSTER_SETS,
+    MANAGED_CLUSTERS,
+    PLACEMENT_DECISIONS,
+    PLACEMENTS,
+)
 from fairway.controllers.placement.shadow import (
     MISSING,
     OTHER_CLUSTERS,
@@ -33,16 +39,10 @@ from fairway.controllers.placement.shadow import (
     Shadow,
     differences,
 )
-from fairway.kube import (
-    MANAGED_CLUSTER_SET_BINDINGS,
-    MANAGED_CLUSTER_SETS,
-    MANAGED_CLUSTERS,
-    PLACEMENT_DECISIONS,
-    PLACEMENTS,
-)
-from fairway.placement.pages import Page
-from fairway.placement.reconcile_plan import ReconcilePlan
 from fairway.testing import builders
+from fairway.workloads.placement.pages import Page
+from fairway.workloads.placement.reconcile_plan import ReconcilePlan
+from kubewire.api.meta import Condition
 from rigs.fake_hub import FakeHub
 from strategies import NOW
 
@@ -50,7 +50,9 @@ KEY = ("ns1", "p")
 
 
 def pages_of(*groups: str) -> tuple[Page, ...]:
-    return paged([("", [ClusterDecision(clusterName=each, score=1) for each in group]) for group in groups])
+    return paged(
+        [("", [ClusterDecision(clusterName=cluster, score=1) for cluster in group]) for group in groups]
+    )
 
 
 def differences_of(
@@ -71,7 +73,9 @@ def test_equal_decisions_are_not_reported() -> None:
 
 
 def test_scores_and_reasons_are_not_compared() -> None:
-    others = tuple(structs.replace(each, score=99, reason="because") for each in pages_of("ab")[0].decisions)
+    others = tuple(
+        structs.replace(decision, score=99, reason="because") for decision in pages_of("ab")[0].decisions
+    )
     assert differences_of(pages_of("ab"), there_is(Page(page_name(1), labels_of(0, ""), others))) == []
 
 
@@ -113,16 +117,16 @@ def test_shadow_describes_a_status_difference() -> None:
 @given(situation=situations)
 def test_every_planned_write_except_scores_and_owners_is_a_difference(situation: Situation) -> None:
     before, pages = situation
-    own = {name: each for name, each in before.items() if "p" in each.metadata.labels.values()}
+    own = {name: decision for name, decision in before.items() if "p" in decision.metadata.labels.values()}
     steps = planned(pages, before, refresh=True)
-    found = list(differences(ReconcilePlan(placement=Placement(), pages=pages, steps=steps), own))
+    differing = list(differences(ReconcilePlan(placement=Placement(), pages=pages, steps=steps), own))
     wanted = {page.name: (dict(page.labels), list(page.clusters)) for page in pages}
     there = {
-        name: (dict(each.metadata.labels), [one.clusterName for one in each.status.decisions])
-        for name, each in own.items()
+        name: (dict(decision.metadata.labels), [one.clusterName for one in decision.status.decisions])
+        for name, decision in own.items()
     }
     stranger = any(page.name in before and page.name not in own for page in pages)
-    assert bool(found) == (wanted != there) or stranger
+    assert bool(differing) == (wanted != there) or stranger
 
 
 class ShadowHarness:
@@ -140,13 +144,13 @@ class ShadowHarness:
         ):
             self.hub.put(resource, thing)
         self.shadow.watch(self.hub.informers)
-        for each in KINDS:
-            self.hub.of(each).relist()
+        for kind in KINDS:
+            self.hub.of(kind).relist()
 
     def look(self) -> tuple[str, ...]:
         """Compare all placements, and return the differences."""
-        for each in KINDS:
-            self.hub.of(each).deliver()
+        for kind in KINDS:
+            self.hub.of(kind).deliver()
         while (key := self.shadow.queue.pop()) is not None:
             assert Worker(key, self.shadow.attempt(key)).done, "it asked the hub for something"
         return self.shadow.differences.get(KEY, ())
@@ -155,7 +159,7 @@ class ShadowHarness:
         """As the controller does that is being watched."""
         old = builders.decision("p-decision-1", (), placement="p")
         labels = labels_of(0, "")
-        named = tuple(ClusterDecision(clusterName=each) for each in clusters)
+        named = tuple(ClusterDecision(clusterName=cluster) for cluster in clusters)
         self.hub.put(
             PLACEMENT_DECISIONS,
             structs.replace(
@@ -172,8 +176,8 @@ def test_lasting_difference_is_counted(caplog: pytest.LogCaptureFixture) -> None
     assert harness.shadow.compared == 0
     with caplog.at_level(logging.INFO):
         harness.clock.now += timedelta(seconds=SETTLE_SECONDS)
-        found = harness.look()
-        assert found[0] == MISSING.format(page="p-decision-1", clusters="a")
+        differing = harness.look()
+        assert differing[0] == MISSING.format(page="p-decision-1", clusters="a")
         assert harness.shadow.compared == 1
         harness.write("a")
         assert MISSING.format(page="p-decision-1", clusters="a") not in harness.look()

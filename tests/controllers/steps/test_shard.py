@@ -15,8 +15,8 @@ def test_namespace_belongs_to_one_shard(namespace: str, count: int) -> None:
 def test_shard_of_a_namespace_is_stable() -> None:
     """Otherwise two releases side by side would both leave a namespace alone, or both write."""
     names = ("default", "ns1", "ns2", "team-a", "team-b", "prod")
-    found = {name: next(at for at in range(5) if Shard(index=at, count=5).has(name)) for name in names}
-    assert found == {"default": 4, "ns1": 4, "ns2": 2, "team-a": 1, "team-b": 4, "prod": 4}
+    shard_of = {name: next(at for at in range(5) if Shard(index=at, count=5).has(name)) for name in names}
+    assert shard_of == {"default": 4, "ns1": 4, "ns2": 2, "team-a": 1, "team-b": 4, "prod": 4}
 
 
 @given(count=st.integers(1, 999_999), data=st.data())

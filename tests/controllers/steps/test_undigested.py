@@ -8,14 +8,14 @@ import pytest
 
 from clocks import ManualClock
 from fairway.api.clusterset import ManagedClusterSet
-from fairway.clusters import Fleet
 from fairway.controllers.placement import state as module
 from fairway.controllers.placement.queue import PlacementQueue
 from fairway.controllers.placement.state import PlacementState
-from fairway.fleet.journal import Change
-from fairway.kube import Added, Batch
+from fairway.hosts.clusters import Fleet
+from fairway.hosts.journal import Change
 from fairway.observe.meters import Meters
 from fairway.testing import builders as make
+from kubewire.client import Added, Batch
 
 
 def test_unprocessed_changes_survive_a_failing_one(

@@ -5,8 +5,8 @@ import yaml
 
 from controllers.hub_fleet import HubFleet
 from controllers.walkthrough.conftest import Terminal
+from fairway.api.resources import PLACEMENTS
 from fairway.controllers.manager import Manager
-from fairway.kube import PLACEMENTS
 
 pytestmark = pytest.mark.embedded
 

@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 from controllers.settling import DEADLINE, settled
 from controllers.walkthrough.conftest import Terminal
-from fairway.api.meta import format_time
 from fairway.controllers.manager import Manager
-from fairway.kube import Client, Informer
-from fairway.kube.events import EVENTS
+from kubewire.api.meta import format_time
+from kubewire.client import Client, Informer
+from kubewire.client.events import EVENTS
 
 DECISION = "placementdecision/placement1-decision-1"
 PLACEMENT = """
@@ -110,7 +110,7 @@ async def until_event(client: Client, note: str) -> None:
         aclosing(events.changes()) as changes,
     ):
         async for _ in changes:
-            if any(note in each.note for each in events.store.values()):
+            if any(note in written.note for written in events.store.values()):
                 return
 
 
@@ -216,7 +216,7 @@ async def test_ocm_tutorial_on_extending_scheduling(
     await until_event(client, "cluster1:12 cluster2:66")
     assert ("Normal", "ScoreUpdate", "cluster1:12 cluster2:66") in await described(terminal)
 
-    # A score that runs out is noticed when it does.
+    # An expired score is noticed when it expires.
     end = (datetime.now(UTC) + timedelta(seconds=2)).replace(microsecond=0)
     await publishes(terminal, "cluster2", valid_until=format_time(end), cpuAvailable=66, memAvailable=4)
     await moved(terminal, "cluster1")

@@ -7,10 +7,11 @@ import pytest
 
 from controllers.hub_fleet import HubFleet
 from fairway.api.cluster import ManagedCluster
-from fairway.api.meta import Condition, set_condition
 from fairway.api.placement import PlacementSpec, Toleration
+from fairway.api.resources import MANAGED_CLUSTERS
 from fairway.controllers.manager import Manager
-from fairway.kube import MANAGED_CLUSTERS, Conflict
+from kubewire.api.meta import Condition, set_condition
+from kubewire.client import Conflict
 
 pytestmark = pytest.mark.embedded
 
@@ -29,7 +30,7 @@ async def reports(fleet: HubFleet, word: str, status: str) -> None:
         conditions = set_condition(known.status.conditions or (), told, now=datetime.now(UTC))
         body: dict[str, Any] = {
             "metadata": {"resourceVersion": known.metadata.resourceVersion},
-            "status": {"conditions": [_plain(each) for each in conditions]},
+            "status": {"conditions": [_plain(condition) for condition in conditions]},
         }
         try:
             await fleet.edit(MANAGED_CLUSTERS, name, body, status=True)

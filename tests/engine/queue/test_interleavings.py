@@ -17,9 +17,9 @@ from fairway.engine.points import Reads
 from fairway.engine.queue import Rejection, SchedulingQueue, State
 from fairway.engine.status import OK, Status, unschedulable
 from fairway.engine.workload import Workload, WorkloadKey
-from fairway.fleet.column import Key
-from fairway.fleet.direction import Direction
-from fairway.fleet.instant import SECOND
+from fairway.hosts.column import Key
+from fairway.hosts.direction import Direction
+from fairway.hosts.instant import SECOND
 
 FREE: Key = ("free",)
 LABEL: Key = ("label",)
@@ -142,10 +142,10 @@ class Simulation:
         self.now += number % (3 * SECOND)
 
     def begin(self, _number: int) -> None:
-        found = self.queue.pop(now=self.now)
-        if found is not None:
+        workload = self.queue.pop(now=self.now)
+        if workload is not None:
             snapshot = World(free=list(self.world.free), label=list(self.world.label))
-            self.cycles.append((found, snapshot))
+            self.cycles.append((workload, snapshot))
 
     def finish(self, number: int) -> None:
         if not self.cycles:
@@ -155,7 +155,7 @@ class Simulation:
         host = snapshot.host_for(spec)
         if host is None:
             rejected = snapshot.rejections(spec)
-            given = [each for each in (FIT, AFFINITY) if each.plugin in rejected]
+            given = [rejection for rejection in (FIT, AFFINITY) if rejection.plugin in rejected]
             self.queue.reject(workload.key, given, now=self.now)
             return
         if self.known.get(workload.name) != workload or number // 8 % 8 == 0:
@@ -194,14 +194,14 @@ class Simulation:
         waiting = {name for name in self.known if name not in self.placed}
         assert len(self.queue) == len(waiting), "forgotten or left behind"
         for name in waiting:
-            found = self.queue.explain(self.known[name].key)
-            assert found is not None
+            explanation = self.queue.explain(self.known[name].key)
+            assert explanation is not None
             if name in self.world.closed:  # a gate that closed after a rejection changes nothing
-                assert found.state in (State.GATED, State.UNSCHEDULABLE)
+                assert explanation.state in (State.GATED, State.UNSCHEDULABLE)
             else:
-                assert found.state is State.UNSCHEDULABLE
+                assert explanation.state is State.UNSCHEDULABLE
                 assert self.world.host_for(self.known[name].spec) is None, "could be placed"
-        assert self.queue._in_flight.kept_events == 0
+        assert len(self.queue._in_flight._events) == 0
 
 
 MOVES = (
@@ -211,7 +211,7 @@ MOVES = (
 moves = st.lists(st.tuples(st.sampled_from(sorted(set(MOVES))), st.integers(0, BIGGEST)), max_size=40)
 
 
-@settings(max_examples=50, phases=[each for each in Phase if each is not Phase.explain])
+@settings(max_examples=50, phases=[phase for phase in Phase if phase is not Phase.explain])
 @given(moves=moves)
 def test_no_wake_up_is_lost_and_no_workload_is_placed_twice_or_forgotten(moves: list[Move]) -> None:
     Simulation().play(moves)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import pytest
 
 from controllers.hubs import HubUnderTest, hub_of
-from fairway.kube import Connection
 from klusterlet.works.harness import WorksHarness
+from kubewire.client import Connection
 from rigs.kubernetes import Tools
 
 

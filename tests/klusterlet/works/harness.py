@@ -4,6 +4,7 @@ import asyncio
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Final
 
@@ -11,12 +12,11 @@ import msgspec
 import pytest
 from msgspec import Struct, field
 
-from fairway.api.meta import Condition, ObjectMeta, find_condition
+from fairway.api.resources import APPLIED_MANIFEST_WORKS, MANIFEST_WORKS
 from fairway.api.work import AppliedManifestWork, ManifestWork
 from fairway.klusterlet.works import WorkAgent, hub_hash
-from fairway.kube import (
-    APPLIED_MANIFEST_WORKS,
-    MANIFEST_WORKS,
+from kubewire.api.meta import Condition, ObjectMeta, find_condition
+from kubewire.client import (
     SYSTEM_CLOCK,
     AlreadyExists,
     Backoff,
@@ -28,10 +28,9 @@ from fairway.kube import (
     NotFound,
     Patch,
     Resource,
-    Updated,
 )
-from fairway.kube.rbac import Rule
-from fairway.kube.transport import Response
+from kubewire.client.rbac import Rule
+from kubewire.client.transport import Response
 from rights import grant
 
 DEADLINE: Final = 120.0
@@ -94,6 +93,8 @@ class WorksHarness:
         self._records: Informer[AppliedManifestWork] = Informer(self.cluster, APPLIED_MANIFEST_WORKS)
         self._maps: Informer[Entries] = Informer(self.cluster, CONFIG_MAPS)
         self._stack = AsyncExitStack()
+        self.address = ""
+        """The address of the hub in the kubeconfig of the next agents; empty: the one of this harness."""
         self.ever_recorded: set[str] = set()
         """Names of objects that an AppliedManifestWork of this test has had in its status."""
 
@@ -109,10 +110,10 @@ class WorksHarness:
         return self
 
     def _note_records(self, batch: Batch[AppliedManifestWork]) -> None:
-        changed = (each.new if isinstance(each, Updated) else each.object for each in batch.changes)
+        changed = (change.object for change in batch.changes)
         for record in changed:
             if record.spec.manifestWorkName.startswith(self.name):
-                self.ever_recorded.update(each.name for each in record.status.appliedResources)
+                self.ever_recorded.update(entry.name for entry in record.status.appliedResources)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -136,23 +137,28 @@ class WorksHarness:
         **options: Any,
     ) -> AsyncIterator[WorkAgent]:
         """Run an agent that is killed at the end of the block; with administrator rights by default."""
-        agent = WorkAgent(
-            hub or self.hub,
-            cluster or self.cluster,
-            self.name,
-            agent_id=self.name,
-            clock=clock,
-            **{"backoff": QUICK, **options},
-        )
-        task = asyncio.create_task(agent.run())
-        try:
-            yield agent
-        finally:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
-            await self.hub.finished()
-            await self.cluster.finished()
+        moved = Finishing(self._connection(), field_manager="somebody")
+        async with moved:
+            agent = WorkAgent(
+                hub or (moved if self.address else self.hub),
+                cluster or self.cluster,
+                self.name,
+                clock=clock,
+                **{"agent_id": self.name, "backoff": QUICK, **options},
+            )
+            task = asyncio.create_task(agent.run())
+            try:
+                yield agent
+            finally:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+                await self.hub.finished()
+                await moved.finished()
+                await self.cluster.finished()
+
+    def _connection(self) -> Connection:
+        return replace(self.hub.connection, host=self.address)
 
     async def restricted(self, client: Client, rights: Iterable[Rule], *, namespace: str = "") -> Connection:
         """A client with these rights only, in one namespace or everywhere."""
@@ -189,30 +195,30 @@ class WorksHarness:
 
     def names(self) -> set[str]:
         """Of all works there are, in full."""
-        return {each.metadata.name for each in self._works.store.values()}
+        return {work.metadata.name for work in self._works.store.values()}
 
     def condition(self, word: str, type_: str, *, manifest: int | None = None) -> Condition | None:
         """One of the work as it is now, or of one of its manifests; None if it is about an older one."""
         work = self.work(word)
         if work is None:
             return None
-        found = find_condition(work.status.conditions, type_)
-        if found is None or found.observedGeneration != work.metadata.generation:
+        condition = find_condition(work.status.conditions, type_)
+        if condition is None or condition.observedGeneration != work.metadata.generation:
             return None
         if manifest is None:
-            return found
+            return condition
         return find_condition(work.status.resourceStatus.manifests[manifest].conditions, type_)
 
     def has_condition(self, word: str, type_: str, status: str, *, manifest: int | None = None) -> bool:
-        found = self.condition(word, type_, manifest=manifest)
-        return found is not None and found.status == status
+        condition = self.condition(word, type_, manifest=manifest)
+        return condition is not None and condition.status == status
 
     def values(self, word: str, manifest: int = 0) -> dict[str, Any]:
         """What was reported of an object's status."""
         work = self.work(word)
         manifests = work.status.resourceStatus.manifests if work else ()
         given = manifests[manifest].statusFeedback if manifest < len(manifests) else None
-        return {each.name: _plain(each.fieldValue) for each in (given.values if given else ())}
+        return {value.name: _plain(value.fieldValue) for value in (given.values if given else ())}
 
     def record(self, word: str) -> AppliedManifestWork | None:
         """Resource version when last read, possibly long after the work was reported."""
@@ -226,36 +232,45 @@ class WorksHarness:
         """Wait until the record of a work has exactly these objects."""
 
         def is_so() -> bool:
-            found = self.record(word)
-            return found is not None and {each.name for each in found.status.appliedResources} == names
+            record = self.record(word)
+            return record is not None and {entry.name for entry in record.status.appliedResources} == names
 
         await self.eventually(is_so)
 
     def _record_name(self, word: str) -> str:
-        return f"{hub_hash(self.hub.connection.server)}-{self.full(word)}"
+        return f"{hub_hash(self._connection())}-{self.full(word)}"
+
+    def records(self, word: str) -> list[AppliedManifestWork]:
+        """The records of a work at all addresses of the hub, the present one first."""
+        records = [r for r in self._records.store.values() if r.spec.manifestWorkName == self.full(word)]
+        return sorted(records, key=lambda record: record.metadata.name != self._record_name(word))
 
     # The cluster
 
     def maps(self) -> dict[str, dict[str, str]]:
         """Return the data of all ConfigMaps in the cluster's namespace."""
         return {
-            each.metadata.name: each.data
-            for each in self._maps.store.values()
-            if each.metadata.namespace == self.name and each.metadata.name != "kube-root-ca.crt"
+            config_map.metadata.name: config_map.data
+            for config_map in self._maps.store.values()
+            if config_map.metadata.namespace == self.name and config_map.metadata.name != "kube-root-ca.crt"
         }
 
     async def there(self) -> dict[str, dict[str, str]]:
         """Read them from the hub, so that all earlier writes are included."""
-        found = (await self.cluster.list(CONFIG_MAPS, namespace=self.name)).items
-        return {each.metadata.name: each.data for each in found if each.metadata.name != "kube-root-ca.crt"}
+        listed = (await self.cluster.list(CONFIG_MAPS, namespace=self.name)).items
+        return {
+            config_map.metadata.name: config_map.data
+            for config_map in listed
+            if config_map.metadata.name != "kube-root-ca.crt"
+        }
 
     async def get(self, path: str) -> Document | None:
         try:
             answer = await self.cluster.request("GET", path)
         except NotFound:
             return None
-        found: Document = msgspec.json.decode(answer.body)
-        return found
+        decoded: Document = msgspec.json.decode(answer.body)
+        return decoded
 
     async def edit(self, path: str, body: Mapping[str, Any]) -> None:
         """A ConfigMap has been seen here as it is then: it may be something else soon."""
@@ -275,8 +290,8 @@ class WorksHarness:
         await self.cluster.delete(CONFIG_MAPS, name, namespace=self.name, uid=uid)
 
         def went() -> bool:
-            found = self._maps.get(name, namespace=self.name)
-            return found is None or found.metadata.uid != uid
+            config_map = self._maps.get(name, namespace=self.name)
+            return config_map is None or config_map.metadata.uid != uid
 
         await self.eventually(went)
 
@@ -312,19 +327,19 @@ class WorksHarness:
     async def refused(self, word: str, manifest: int) -> str:
         """Until that manifest is refused; the message."""
         await self.eventually(lambda: self.has_condition(word, "Applied", "False", manifest=manifest))
-        found = self.condition(word, "Applied", manifest=manifest)
-        assert found is not None
-        return found.message
+        condition = self.condition(word, "Applied", manifest=manifest)
+        assert condition is not None
+        return condition.message
 
-    async def gone(self, word: str) -> None:
+    async def until_deleted(self, word: str) -> None:
         await self.eventually(lambda: self.work(word) is None and self.record(word) is None)
 
     def _described(self) -> str:
-        works = [msgspec.json.encode(each.status).decode() for each in self._works.store.values()]
+        works = [msgspec.json.encode(work.status).decode() for work in self._works.store.values()]
         return "\n".join((*works, str(self.maps())))[:SHOWN]
 
 
 def _plain(value: Any) -> Any:
     return next(
-        each for each in (value.integer, value.string, value.boolean, value.jsonRaw) if each is not None
+        typed for typed in (value.integer, value.string, value.boolean, value.jsonRaw) if typed is not None
     )

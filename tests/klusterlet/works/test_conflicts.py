@@ -2,16 +2,17 @@
 
 from typing import Any, cast
 
-from fairway.api.meta import ObjectMeta
 from fairway.api.work import ManifestWork, ManifestWorkSpec, Workload
 from fairway.klusterlet.works import messages
+from fairway.klusterlet.works.applied_works import AppliedWorks
 from fairway.klusterlet.works.conflicts import ConflictIndex
 from fairway.klusterlet.works.discovery import Discovery
-from fairway.kube import Added, Batch, Change, Deleted, Updated
 from klusterlet.works.harness import WorksHarness
+from kubewire.api.meta import ObjectMeta
+from kubewire.client import Added, Batch, Change, Deleted, Updated
 
 
-async def test_older_work_wins_conflict_and_younger_reports_it(small_world: WorksHarness) -> None:
+async def test_owner_wins_conflict_and_other_work_reports_it(small_world: WorksHarness) -> None:
     harness = small_world
     # With one worker the older work is removed before the younger one is reconciled.
     async with harness.agent(workers=1) as agent:
@@ -21,7 +22,7 @@ async def test_older_work_wins_conflict_and_younger_reports_it(small_world: Work
         message = await harness.refused("b", 0)
         assert message == (
             f"Failed to apply manifest: manifest 0 (ConfigMap {harness.name}/one): is also in ManifestWork "
-            f"{harness.full('a')} with other content, which takes precedence because it is older; "
+            f"{harness.full('a')} with other content, which {messages.OWNS}; "
             f"{messages.CONFLICT_REMEDY}"
         )
         await agent.wait_until_idle()
@@ -29,7 +30,7 @@ async def test_older_work_wins_conflict_and_younger_reports_it(small_world: Work
         # The younger one owns it once the older one is deleted, and it was never deleted.
         before = await harness.get(harness.at("one"))
         await harness.take_back("a")
-        await harness.gone("a")
+        await harness.until_deleted("a")
         await harness.applied("b")
     after = await harness.get(harness.at("one"))
     assert before is not None
@@ -68,7 +69,7 @@ async def test_object_moves_between_works(small_world: WorksHarness) -> None:
         await harness.give("a", harness.config_map("two", {}), deleteOption=option)
         await harness.applied("a")
         await harness.take_back("a")
-        await harness.gone("a")
+        await harness.until_deleted("a")
         assert await harness.there() == {"one": {"k": "2"}}
 
 
@@ -90,7 +91,8 @@ async def test_works_with_different_managers_share_an_object(small_world: WorksH
 
 def work(name: str, *objects: str) -> ManifestWork:
     manifests = tuple(
-        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": each}} for each in objects
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": object_name}}
+        for object_name in objects
     )
     return ManifestWork(
         metadata=ObjectMeta(name=name, namespace="c"),
@@ -98,15 +100,15 @@ def work(name: str, *objects: str) -> ManifestWork:
     )
 
 
-def test_work_that_dropped_an_object_is_not_woken_about_it() -> None:
-    index = ConflictIndex({}, cast("Discovery", None))
+def test_change_of_a_removed_object_does_not_requeue_the_work() -> None:
+    index = ConflictIndex({}, cast("Discovery", None), cast("AppliedWorks", None))
 
-    def hear(change: Change[ManifestWork]) -> set[str]:
+    def update(change: Change[ManifestWork]) -> set[str]:
         return index.update(Batch(changes=(change,), epoch=0, listed=False, resource_version="1"))
 
     before, after = work("a", "one", "two"), work("a", "two")
-    assert hear(Added(before)) == {"a"}
-    assert hear(Updated(before, after)) == {"a"}
-    assert hear(Added(work("b", "one"))) == {"b"}
-    assert hear(Added(work("c", "two"))) == {"a", "c"}
-    assert hear(Deleted(after)) == {"c"}
+    assert update(Added(before)) == {"a"}
+    assert update(Updated(before, after)) == {"a"}
+    assert update(Added(work("b", "one"))) == {"b"}
+    assert update(Added(work("c", "two"))) == {"a", "c"}
+    assert update(Deleted(after)) == {"c"}

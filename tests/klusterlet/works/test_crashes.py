@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from fairway.kube import Client, Connection
-from fairway.kube.transport import Response
 from klusterlet.works.harness import WorksHarness
+from kubewire.client import Client, Connection
+from kubewire.client.transport import Response
 
 WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
@@ -68,7 +68,7 @@ async def test_agent_killed_after_any_write_converges(
         await harness.give("a", harness.config_map("three", {}))
     async with harness.agent():
         if then == "deleted":
-            await harness.gone("a")
+            await harness.until_deleted("a")
         else:
             await harness.applied("a")
             await harness.eventually(lambda: "three" in harness.maps())

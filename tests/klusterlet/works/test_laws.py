@@ -9,13 +9,15 @@ from typing import Any
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from fairway.api.resources import APPLIED_MANIFEST_WORKS, MANIFEST_WORKS
 from fairway.api.work import ManifestWork
-from fairway.kube import APPLIED_MANIFEST_WORKS, MANIFEST_WORKS, KubeError, NotFound
 from klusterlet.works.conftest import Pair
 from klusterlet.works.harness import WorksHarness
+from kubewire.client import KubeError, NotFound
 
 WORKS = ("a", "b", "c")
 MAPS = ("one", "two", "three")
+MOVED = "https://moved.example"
 Contents = dict[str, dict[str, str]]
 
 
@@ -53,7 +55,12 @@ class Wait:
     """Wait until the agent has no work left."""
 
 
-Step = Edit | Delete | Drift | Restart | Stop | Wait
+@dataclass(frozen=True)
+class Move:
+    """The agent is killed, and the next one uses another address of the hub."""
+
+
+Step = Edit | Delete | Drift | Restart | Stop | Wait | Move
 
 data = st.dictionaries(st.sampled_from("kl"), st.sampled_from("12"), max_size=2)
 steps = st.one_of(
@@ -67,6 +74,7 @@ steps = st.one_of(
     st.builds(Restart),
     st.builds(Stop),
     st.builds(Wait),
+    st.builds(Move),
 )
 
 
@@ -78,7 +86,7 @@ class WorkSimulation:
 
     async def start(self) -> None:
         if self.agent is None:
-            self.agent = await self.stack.enter_async_context(self.harness.agent())
+            self.agent = await self.stack.enter_async_context(self.harness.agent(eviction=0))
 
     async def stop(self) -> None:
         self.agent = None
@@ -104,6 +112,9 @@ class WorkSimulation:
                 await self.start()
             case Stop():
                 await self.stop()
+            case Move():
+                await self.stop()
+                harness.address = "" if harness.address else MOVED
             case Wait():
                 if self.agent is not None:
                     await self.agent.wait_until_synced()
@@ -112,12 +123,12 @@ class WorkSimulation:
 
 def expected(works: list[ManifestWork]) -> Contents:
     """The oldest work that has an object decides."""
-    found: Contents = {}
-    alive = [each for each in works if each.metadata.deletionTimestamp is None]
-    for work in sorted(alive, key=lambda each: (str(each.metadata.creationTimestamp), each.metadata.name)):
+    expected: Contents = {}
+    alive = [existing for existing in works if existing.metadata.deletionTimestamp is None]
+    for work in sorted(alive, key=lambda owner: (str(owner.metadata.creationTimestamp), owner.metadata.name)):
         for manifest in work.spec.workload.manifests:
-            found.setdefault(manifest["metadata"]["name"], manifest["data"])
-    return found
+            expected.setdefault(manifest["metadata"]["name"], manifest["data"])
+    return expected
 
 
 async def played(pair: Pair, script: list[Step]) -> None:
@@ -127,12 +138,14 @@ async def played(pair: Pair, script: list[Step]) -> None:
         play = WorkSimulation(harness)
         await play.start()
         try:
-            for each in script:
-                await play.step(each)
+            for step in script:
+                await play.step(step)
             await play.start()
             works = list((await harness.hub.list(MANIFEST_WORKS, namespace=harness.name)).items)
             wanted = {"foreign": {"k": "mine"}, **expected(works)}
-            alive = {each.metadata.name for each in works if each.metadata.deletionTimestamp is None}
+            alive = {
+                existing.metadata.name for existing in works if existing.metadata.deletionTimestamp is None
+            }
             words = [word for word in WORKS if harness.full(word) in alive]
 
             def settled() -> bool:
@@ -141,6 +154,7 @@ async def played(pair: Pair, script: list[Step]) -> None:
                 return looked_at and harness.maps() == wanted and harness.names() == alive
 
             await harness.eventually(settled)
+            await harness.eventually(lambda: all(len(harness.records(word)) == 1 for word in words))
             # The state is stable, and every object is owned.
             await play.agent.wait_until_synced()
             await play.agent.wait_until_idle()
@@ -148,8 +162,8 @@ async def played(pair: Pair, script: list[Step]) -> None:
             await play.stop()
         assert await harness.there() == wanted
         records = (await harness.cluster.list(APPLIED_MANIFEST_WORKS)).items
-        ours = [each for each in records if each.spec.agentID == harness.name]
-        assert {each.spec.manifestWorkName for each in ours} == alive
+        ours = [record for record in records if record.spec.agentID == harness.name]
+        assert {record.spec.manifestWorkName for record in ours} == alive
         for work in alive:
             await harness.hub.delete(MANIFEST_WORKS, work, namespace=harness.name)
         async with harness.agent():
@@ -170,6 +184,8 @@ MOVING: list[Step] = [
 
 @example(script=MOVING)
 @example(script=[*MOVING, Restart()])
+@example(script=[*MOVING[:3], Move(), *MOVING[3:], Move()])
+@example(script=[*MOVING[:3], Stop(), Delete("b"), Edit("a", {}), Move()])
 @given(script=st.lists(steps, max_size=12))
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_cluster_converges_to_works_after_random_events(

@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
+from fairway.api.resources import APPLIED_MANIFEST_WORKS
 from fairway.api.work import MANIFEST_WORK_FINALIZER
 from fairway.klusterlet.works import RULES_CLUSTER, RULES_HUB, RULES_HUB_TTL, hub_hash
 from fairway.klusterlet.works.ownership import work_references
-from fairway.kube import APPLIED_MANIFEST_WORKS, Client, Resource
 from klusterlet.works.harness import Finishing, WorksHarness
+from kubewire.client import Client, Resource
 
 DEPLOYMENT = {
     "replicas": 1,
@@ -50,24 +51,29 @@ async def test_work_is_applied_and_reported(harness: WorksHarness) -> None:
     assert await harness.there() == {"one": {"k": "1"}, "two": {"k": "2"}}
     assert work is not None
     assert work.metadata.finalizers == (MANIFEST_WORK_FINALIZER,)
-    assert [(each.type, each.reason, each.observedGeneration) for each in work.status.conditions] == [
+    assert [
+        (condition.type, condition.reason, condition.observedGeneration)
+        for condition in work.status.conditions
+    ] == [
         ("Applied", "AppliedManifestWorkComplete", 1),
         ("Available", "ResourcesAvailable", 1),
     ]
     for ordinal, manifest in enumerate(work.status.resourceStatus.manifests):
-        assert [(each.type, each.status, each.reason) for each in manifest.conditions] == [
+        assert [
+            (condition.type, condition.status, condition.reason) for condition in manifest.conditions
+        ] == [
             ("Applied", "True", "AppliedManifestComplete"),
             ("Available", "True", "ResourceAvailable"),
             ("StatusFeedbackSynced", "True", "NoStatusFeedbackSynced"),
         ]
         assert (manifest.resourceMeta.ordinal, manifest.resourceMeta.resource) == (ordinal, "configmaps")
-    assert record.metadata.name == f"{hub_hash(harness.hub.connection.server)}-{work.metadata.name}"
+    assert record.metadata.name == f"{hub_hash(harness.hub.connection)}-{work.metadata.name}"
     live = await harness.get(harness.at("one"))
     assert live is not None
-    assert [each["uid"] for each in work_references(live["metadata"]["ownerReferences"])] == [
-        record.metadata.uid
-    ]
-    assert [(each.name, bool(each.uid)) for each in record.status.appliedResources] == [
+    assert [
+        work_reference["uid"] for work_reference in work_references(live["metadata"]["ownerReferences"])
+    ] == [record.metadata.uid]
+    assert [(entry.name, bool(entry.uid)) for entry in record.status.appliedResources] == [
         ("one", True),
         ("two", True),
     ]
@@ -82,7 +88,7 @@ async def test_removed_manifests_and_fields_are_deleted(harness: WorksHarness) -
         await harness.give("a", harness.config_map("one", {"k": "3"}))
         await harness.eventually(lambda: harness.maps() == {"one": {"k": "3"}})
         await harness.take_back("a")
-        await harness.gone("a")
+        await harness.until_deleted("a")
     assert await harness.there() == {}
 
 
@@ -101,6 +107,52 @@ async def test_drift_is_repaired(harness: WorksHarness) -> None:
     live = await harness.get(harness.at("one"))
     assert live is not None
     assert live["metadata"]["labels"] == {"a": "b", "c": "d"}
+
+
+@pytest.mark.parametrize("strategy", ["Update", "ServerSideApply"])
+async def test_finalizer_that_its_controller_removed_stays_removed(
+    harness: WorksHarness, strategy: str
+) -> None:
+    finalizers = ["example.com/one", "example.com/two"]
+    configs = [about("configmaps", "one", harness, updateStrategy={"type": strategy})]
+
+    async def left() -> list[str]:
+        live = await harness.get(harness.at("one"))
+        assert live is not None
+        finalizers: list[str] = live["metadata"].get("finalizers") or []
+        return finalizers
+
+    async def give(value: str) -> None:
+        manifest = harness.config_map("one", {"k": value}, finalizers=finalizers)
+        await harness.give("a", manifest, manifestConfigs=configs)
+        await harness.eventually(lambda: harness.maps() == {"one": {"k": value}})
+        await harness.applied("a")
+
+    async with harness.agent() as agent:
+        await give("1")
+        assert await left() == finalizers
+        await harness.edit(harness.at("one"), {"metadata": {"finalizers": finalizers[1:]}})
+        await give("2")
+        assert await left() == finalizers[1:]
+    async with harness.agent() as agent:
+        await agent.wait_until_synced()
+        await agent.wait_until_idle()
+        await give("3")
+        assert await left() == finalizers[1:]
+        await harness.edit(harness.at("one"), {"metadata": {"finalizers": None}})
+        await harness.take_back("a")
+        await harness.until_deleted("a")
+    assert await harness.there() == {}
+
+
+async def test_finalizers_are_not_added_to_an_object_that_exists(harness: WorksHarness) -> None:
+    await harness.create("one", {"k": "0"})
+    async with harness.agent():
+        await harness.give("a", harness.config_map("one", {"k": "1"}, finalizers=["example.com/one"]))
+        await harness.applied("a")
+        live = await harness.get(harness.at("one"))
+        assert live is not None
+        assert "finalizers" not in live["metadata"]
 
 
 async def test_unchanged_object_is_not_written(harness: WorksHarness) -> None:
@@ -182,7 +234,7 @@ async def test_delete_option_decides_which_objects_stay(harness: WorksHarness, p
     await harness.give("a", *manifests, deleteOption=option)
     await harness.take_back("a")
     async with harness.agent():
-        await harness.gone("a")
+        await harness.until_deleted("a")
         left = {"Foreground": set(), "Orphan": {"one", "two"}, "SelectivelyOrphan": {"one"}}[policy]
         await harness.eventually(lambda: set(harness.maps()) == left)
     for name in left:
@@ -199,17 +251,17 @@ async def test_shared_object_stays_until_last_work_is_deleted(harness: WorksHarn
         await harness.applied("b")
         live, records = (
             await harness.get(harness.at("one")),
-            [await harness.written_record(each) for each in "ab"],
+            [await harness.written_record(word) for word in "ab"],
         )
         assert live is not None
-        assert {each["uid"] for each in live["metadata"]["ownerReferences"]} == {
-            each.metadata.uid for each in records
+        assert {owner_reference["uid"] for owner_reference in live["metadata"]["ownerReferences"]} == {
+            record.metadata.uid for record in records
         }
         await harness.take_back("a")
-        await harness.gone("a")
+        await harness.until_deleted("a")
         assert await harness.there() == {"one": {"k": "1"}}
         await harness.take_back("b")
-        await harness.gone("b")
+        await harness.until_deleted("b")
     assert await harness.there() == {}
 
 
@@ -231,10 +283,12 @@ async def test_object_of_another_hub_stays(harness: WorksHarness) -> None:
         await harness.give("a", harness.config_map("one", {"k": "1"}))
         await harness.applied("a")
         await harness.take_back("a")
-        await harness.gone("a")
+        await harness.until_deleted("a")
     live = await harness.get(harness.at("one"))
     assert live is not None
-    assert [each["uid"] for each in live["metadata"]["ownerReferences"]] == [record.metadata.uid]
+    assert [owner_reference["uid"] for owner_reference in live["metadata"]["ownerReferences"]] == [
+        record.metadata.uid
+    ]
     await harness.cluster.delete(APPLIED_MANIFEST_WORKS, record.metadata.name)
 
 
@@ -249,7 +303,7 @@ async def test_next_agent_continues_after_crash(harness: WorksHarness) -> None:
     await harness.edit(harness.at("two"), {"data": {"k": "drifted"}})
     async with harness.agent():
         await harness.applied("a")
-        await harness.gone("b")
+        await harness.until_deleted("b")
         await harness.eventually(lambda: harness.maps() == {"one": {"k": "9"}})
 
 
@@ -265,7 +319,7 @@ async def test_deleted_record_removes_objects_and_is_recreated(harness: WorksHar
             return (
                 record is not None
                 and record.metadata.uid != first.metadata.uid
-                and any(each.uid for each in record.status.appliedResources)
+                and any(entry.uid for entry in record.status.appliedResources)
                 and harness.maps() == {"one": {"k": "1"}}
             )
 
@@ -353,7 +407,7 @@ async def test_create_only_and_read_only_strategies(harness: WorksHarness) -> No
         await harness.recorded("a", {"one", "three"})
         assert "two" not in harness.ever_recorded
         await harness.take_back("a")
-        await harness.gone("a")
+        await harness.until_deleted("a")
         await harness.eventually(lambda: harness.maps() == {"two": {"k": "theirs"}})
 
 
@@ -393,8 +447,12 @@ async def test_executor_permissions_are_enforced(harness: WorksHarness) -> None:
 
         def escalates() -> bool:
             # A hub may take notice of new rights one after the other.
-            found = harness.condition("a", "Applied", manifest=1)
-            return found is not None and found.status == "False" and "permission escalation" in found.message
+            condition = harness.condition("a", "Applied", manifest=1)
+            return (
+                condition is not None
+                and condition.status == "False"
+                and "permission escalation" in condition.message
+            )
 
         await harness.eventually(escalates)
     assert await harness.get(f"{base}/roles/more") is None
@@ -419,13 +477,13 @@ async def test_work_agent_runs_with_declared_rights_only(harness: WorksHarness) 
         await harness.edit(harness.at("one"), {"data": {"k": "2"}})
         await harness.eventually(lambda: harness.maps() == {"one": {"k": "1"}})
         await harness.take_back("a")
-        await harness.gone("a")
+        await harness.until_deleted("a")
     assert await harness.there() == {}
 
 
 async def test_missing_rights_are_reported(harness: WorksHarness) -> None:
     hub = await harness.restricted(harness.hub, RULES_HUB, namespace=harness.name)
-    own = [each for each in RULES_CLUSTER if each.groups == ("work.open-cluster-management.io",)]
+    own = [rule for rule in RULES_CLUSTER if rule.groups == ("work.open-cluster-management.io",)]
     cluster = await harness.restricted(harness.cluster, own)
     async with (
         Client(hub) as at_hub,
@@ -436,9 +494,9 @@ async def test_missing_rights_are_reported(harness: WorksHarness) -> None:
         message = await harness.refused("a", 0)
     assert "cannot get resource" in message
     assert message.endswith("; grant it to the work agent")
-    found = harness.condition("a", "Available", manifest=0)
-    assert found is not None
-    assert (found.status, found.reason) == ("Unknown", "FetchingResourceFailed")
+    condition = harness.condition("a", "Available", manifest=0)
+    assert condition is not None
+    assert (condition.status, condition.reason) == ("Unknown", "FetchingResourceFailed")
 
 
 async def test_object_recreated_by_another_client_is_not_deleted_with_the_work(
@@ -462,5 +520,5 @@ async def test_object_recreated_by_another_client_is_not_deleted_with_the_work(
         await harness.give("a", harness.config_map("one", {"k": "ours"}))
         await harness.applied("a")
         await harness.take_back("a")
-        await harness.gone("a")
+        await harness.until_deleted("a")
     assert await harness.there() == {"one": {"k": "theirs"}}

@@ -5,15 +5,15 @@ from typing import Any, cast
 
 import pytest
 
-from fairway.api.salvage import salvage
 from fairway.api.work import ManifestWork, ManifestWorkSpec, Workload
 from fairway.klusterlet.works import messages
 from fairway.klusterlet.works.applier import WorkState
 from fairway.klusterlet.works.discovery import Discovery
 from fairway.klusterlet.works.manifest import InvalidManifest, read
 from fairway.klusterlet.works.reconcile import WorkReconciler
-from fairway.kube import SYSTEM_CLOCK, Client, Connection, Invalid, KubeError, NotFound
 from klusterlet.works.harness import WorksHarness
+from kubewire.api.salvage import salvage
+from kubewire.client import SYSTEM_CLOCK, Client, Connection, Invalid, KubeError, NotFound
 
 MEGABYTES = 3
 
@@ -73,7 +73,7 @@ async def test_bad_manifests_are_reported_and_good_ones_applied(small_world: Wor
         assert whole.message.startswith("Failed to apply manifest work: manifest 0 (ConfigMap): ")
         assert whole.message.endswith(" (and 5 more)")
         assert await harness.there() == {"good": {"k": "1"}, "also-good": {}, "x": {}}
-        # Once everything is as it should be, nothing is left of it.
+        # Once all manifests are valid, no trace of the mistake remains.
         await harness.space(nowhere)
         await harness.give("a", good, {**rest[1]}, secret(harness, stringData={"k": "text"}))
         await harness.applied("a")
@@ -126,9 +126,9 @@ async def test_invalid_work_of_lenient_hub_is_reported(
     small_world: WorksHarness, manifest: dict[str, Any], message: str
 ) -> None:
     work = ManifestWork(spec=ManifestWorkSpec(workload=Workload(manifests=(manifest,))))
-    (found,) = await read(work, Discovery(small_world.cluster))
-    assert isinstance(found, InvalidManifest)
-    assert str(found.refusal).startswith(message)
+    (reading,) = await read(work, Discovery(small_world.cluster))
+    assert isinstance(reading, InvalidManifest)
+    assert str(reading.refusal).startswith(message)
 
 
 async def test_malicious_api_version_is_not_requested(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,7 +138,7 @@ async def test_malicious_api_version_is_not_requested(monkeypatch: pytest.Monkey
         asked.append(path)
         raise NotFound("no such path", code=404)
 
-    strange = (
+    malformed = (
         *("", "/", "/v1", "v1/", "a//v1", "a/b/v1", "../v1", "a/..", "./v1", "..", "-/v1"),
         *("v1?limit=1", "v1#x", "v1/../../v1", "a/%2e%2e", "v1%2fx", "v1;a", "v1\n", "\nv1", " v1", "a\\v1"),
         *("A/v1", "V1", "\u0661", "v\u0661", "\uff41/v1", "v1\x00"),
@@ -146,10 +146,10 @@ async def test_malicious_api_version_is_not_requested(monkeypatch: pytest.Monkey
     async with Client(Connection(server="https://127.0.0.1:1")) as client:
         monkeypatch.setattr(client, "request", refuse)
         discovery = Discovery(client)
-        assert [await discovery.find(each, "Pod") for each in strange] == [None] * len(strange)
+        assert [await discovery.find(version, "Pod") for version in malformed] == [None] * len(malformed)
         assert asked == []
-        for each in ("v1", "apps/v1", "my-group.example.com/v2beta1"):
-            assert await discovery.find(each, "Pod") is None
+        for version in ("v1", "apps/v1", "my-group.example.com/v2beta1"):
+            assert await discovery.find(version, "Pod") is None
     assert asked == ["/api/v1", "/apis/apps/v1", "/apis/my-group.example.com/v2beta1"]
 
 
@@ -162,15 +162,15 @@ async def test_forgotten_group_is_discovered_again(monkeypatch: pytest.MonkeyPat
     async with Client(Connection(server="https://127.0.0.1:1")) as client:
         monkeypatch.setattr(client, "request", serve)
         discovery = Discovery(client)
-        found = []
+        plurals = []
         for plural in (b"pods", b"other", b"other"):
             served.append(plural)
             resource = await discovery.find("v1", "Pod")
             assert resource is not None
-            found.append(resource.plural)
-            if len(found) == 2:
+            plurals.append(resource.plural)
+            if len(plurals) == 2:
                 discovery.forget("v1")
-    assert found == ["pods", "pods", "other"]
+    assert plurals == ["pods", "pods", "other"]
 
 
 async def test_object_of_temporarily_unserved_kind_is_kept(small_world: WorksHarness) -> None:
@@ -182,7 +182,7 @@ async def test_object_of_temporarily_unserved_kind_is_kept(small_world: WorksHar
         assert "doesn't have a resource type 'ConfigMap' in v9" in await harness.refused("a", 0)
         assert await harness.there() == {"one": {"k": "1"}}
         await harness.take_back("a")
-        await harness.gone("a")
+        await harness.until_deleted("a")
     assert await harness.there() == {}
 
 

@@ -2,10 +2,10 @@ from typing import Any
 
 import pytest
 
-from fairway.api.jsonpath import json_path, json_pointer
 from fairway.klusterlet.works.drift import MISSING, project, removals
 from fairway.klusterlet.works.ignored_fields import keep_live_values
 from fairway.klusterlet.works.wildcard import matches
+from kubewire.api.jsonpath import json_path, json_pointer
 
 
 def test_ignored_fields_keep_live_values() -> None:
@@ -59,5 +59,5 @@ def test_surplus_data_entries_are_removed() -> None:
         ("a" * 200, "*a" * 60 + "*b", False),
     ],
 )
-def test_wildcard_matching(name: str, pattern: str, fits: bool) -> None:
+def test_wildcard_matches_any_part_of_a_name(name: str, pattern: str, fits: bool) -> None:
     assert matches(name, pattern) is fits

@@ -1,11 +1,10 @@
 """Plans for works and their objects, without a hub or a cluster."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 import pytest
 
-from fairway.api.meta import TRUE, Condition, ObjectMeta
 from fairway.api.work import (
     CREATE_ONLY,
     READ_ONLY,
@@ -23,6 +22,7 @@ from fairway.api.work import (
     UpdateStrategy,
     Workload,
 )
+from fairway.klusterlet.works import messages
 from fairway.klusterlet.works.applied_works import AppliedWorks
 from fairway.klusterlet.works.applier import Applier, HeirNotReady, WorkState
 from fairway.klusterlet.works.conflicts import ConflictIndex
@@ -46,7 +46,8 @@ from fairway.klusterlet.works.plan import (
     plan_release,
 )
 from fairway.klusterlet.works.reconcile import WorkReconciler
-from fairway.kube import SYSTEM_CLOCK, Added, Batch, Client, Conflict, NotFound, Resource
+from kubewire.api.meta import TRUE, Condition, ObjectMeta
+from kubewire.client import SYSTEM_CLOCK, Added, Batch, Client, Conflict, NotFound, Resource
 
 CONFIG_MAPS: Resource[ObjectVersion] = Resource(
     group="", version="v1", plural="configmaps", kind="ConfigMap", namespaced=True, type=ObjectVersion
@@ -97,19 +98,19 @@ def record(*names: str) -> AppliedManifestWork:
 
 
 def names(entries: Any) -> list[str]:
-    return [each.name for each in entries]
+    return [entry.name for entry in entries]
 
 
 class TestWork:
     def test_new_objects_are_recorded_before_they_are_applied(self) -> None:
         planned = plan([desired("a"), desired("b", ordinal=1)], record("a"))
         assert planned.record == (*record("a").status.appliedResources, entry_of(target("b")))
-        assert names(each.target for each in planned.apply) == ["a", "b"]
+        assert names(object_.target for object_ in planned.apply) == ["a", "b"]
         assert (planned.release, planned.keep) == ((), ())
 
     def test_read_only_objects_are_applied_but_never_recorded(self) -> None:
         planned = plan([desired("a", strategy=READ_ONLY)], record())
-        assert names(each.target for each in planned.apply) == ["a"]
+        assert names(object_.target for object_ in planned.apply) == ["a"]
         assert planned.record == ()
         assert planned.record_after({target("a").identity: "u1"}, unreleased=()) == []
 
@@ -171,8 +172,8 @@ class TestApply:
         assert plan_apply(made, live(USER), MINE, None) == SetOwners((USER, MINE))
 
     def test_read_only_object_is_never_written(self) -> None:
-        for found in (None, live(), live(deletionTimestamp="2031-05-05T12:00:00Z")):
-            assert plan_apply(desired("a", strategy=READ_ONLY), found, MINE, None) == NoChange()
+        for existing in (None, live(), live(deletionTimestamp="2031-05-05T12:00:00Z")):
+            assert plan_apply(desired("a", strategy=READ_ONLY), existing, MINE, None) == NoChange()
 
     def test_object_that_is_being_deleted_is_not_applied(self) -> None:
         with pytest.raises(ManifestError):
@@ -187,8 +188,8 @@ class TestRelease:
         )
 
     def test_object_without_our_reference_is_left_alone(self) -> None:
-        for found in (None, live(), live(OTHER)):
-            assert plan_release(RECORD, found, orphaned=False) == Released()
+        for existing in (None, live(), live(OTHER)):
+            assert plan_release(RECORD, existing, orphaned=False) == Released()
 
     def test_object_of_two_works_only_loses_our_reference(self) -> None:
         assert plan_release(RECORD, live(USER, MINE, OTHER), orphaned=False) == SetOwners((USER, OTHER))
@@ -201,29 +202,29 @@ class TestRelease:
         assert action == SetOwners((USER, OTHER))
 
     def test_object_that_is_being_deleted_is_waited_for(self) -> None:
-        found = live(MINE, deletionTimestamp="2031-05-05T12:00:00Z")
-        assert plan_release(RECORD, found, orphaned=False, heir_known=True) == AwaitDeletion()
+        deleting = live(MINE, deletionTimestamp="2031-05-05T12:00:00Z")
+        assert plan_release(RECORD, deleting, orphaned=False, heir_known=True) == AwaitDeletion()
 
 
 class FakeObjects(Objects):
     """One object in memory. ``replace`` puts another one of its name there before the next write."""
 
-    def __init__(self, found: Object) -> None:
+    def __init__(self, live: Object) -> None:
         super().__init__(None)  # type: ignore[arg-type]  # this fake has no client
-        self.found: Object | None = found
+        self.current: Object | None = live
         self.replacement: Object | None = None
 
     async def get(self, target: Target) -> Object | None:
-        return self.found
+        return self.current
 
     async def delete(self, target: Target, *, uid: str) -> None:
         if self.replacement is not None:
-            self.found, self.replacement = self.replacement, None
-        if self.found is None:
+            self.current, self.replacement = self.replacement, None
+        if self.current is None:
             raise NotFound("gone", code=404, reason="NotFound", request="DELETE")
-        if uid != self.found["metadata"]["uid"]:
+        if uid != self.current["metadata"]["uid"]:
             raise Conflict("uid", code=409, reason="Conflict", request="DELETE")
-        self.found = None
+        self.current = None
 
 
 async def no_heir(_: ObjectId) -> Reference | None:
@@ -241,17 +242,17 @@ async def test_object_recreated_during_its_release_is_not_deleted() -> None:
     objects = FakeObjects(live(MINE, uid="u1"))
     objects.replacement = live(uid="u2")
     released = await Applier(objects).release(ENTRY, RECORD, orphaned=False, find_heir=no_heir)
-    assert (released, objects.found) == (False, live(uid="u2"))
+    assert (released, objects.current) == (False, live(uid="u2"))
     assert await Applier(objects).release(ENTRY, RECORD, orphaned=False, find_heir=no_heir)
 
 
 async def test_object_that_another_work_has_not_recorded_yet_is_kept() -> None:
     objects = FakeObjects(live(MINE))
     assert not await Applier(objects).release(ENTRY, RECORD, orphaned=False, find_heir=heir_not_ready)
-    assert objects.found == live(MINE)
+    assert objects.current == live(MINE)
 
 
-def test_another_record_forgets_what_was_applied() -> None:
+def test_new_record_drops_the_cache_of_applied_objects() -> None:
     state = WorkState(written="5")
     state.bind(RECORD)
     state.applied[target("a").identity] = AppliedObject.of(desired("a"), live(MINE))
@@ -266,23 +267,49 @@ class ConfigMaps(Discovery):
         return CONFIG_MAPS
 
 
+APPLIED = AppliedWorks(NO_CLIENT, hub="h", agent="h")
+
+
+async def check_beside(
+    other: ManifestWork, *, owner: str = "", created: datetime | None = None, name: str = "2-newer"
+) -> None:
+    """Check a work beside another one with other content, whose object the work ``owner`` applied."""
+    index = ConflictIndex({("c", other.metadata.name): other}, ConfigMaps(NO_CLIENT), APPLIED)
+    index.update(Batch(changes=(Added(other),), epoch=0, listed=False, resource_version="1"))
+    record = AppliedManifestWork(metadata=ObjectMeta(name=APPLIED.name_of(owner), uid="u"))
+    object_ = live(reference(record)) if owner else None
+    await index.check(conflicting(name, created=created), desired("a"), object_)
+
+
+def conflicting(name: str, *conditions: Condition, created: datetime | None = None) -> ManifestWork:
+    return ManifestWork(
+        metadata=ObjectMeta(name=name, namespace="c", creationTimestamp=created),
+        spec=ManifestWorkSpec(workload=Workload(manifests=(body("a", made_by=name),))),
+        status=ManifestWorkStatus(conditions=conditions),
+    )
+
+
 async def test_only_an_incomplete_older_work_takes_precedence() -> None:
-    def work(name: str, *conditions: Condition) -> ManifestWork:
-        manifest = body("a", made_by=name)
-        return ManifestWork(
-            metadata=ObjectMeta(name=name, namespace="c"),
-            spec=ManifestWorkSpec(workload=Workload(manifests=(manifest,))),
-            status=ManifestWorkStatus(conditions=conditions),
-        )
-
-    async def check(older: ManifestWork) -> None:
-        index = ConflictIndex({("c", "1-older"): older}, ConfigMaps(NO_CLIENT))
-        index.update(Batch(changes=(Added(older),), epoch=0, listed=False, resource_version="1"))
-        await index.check(work("2-newer"), desired("a"))
-
     with pytest.raises(ManifestError, match="is also in ManifestWork 1-older"):
-        await check(work("1-older"))
-    await check(work("1-older", Condition(type=WORK_COMPLETE, status=TRUE)))
+        await check_beside(conflicting("1-older"))
+    await check_beside(conflicting("1-older", Condition(type=WORK_COMPLETE, status=TRUE)))
+
+
+async def test_work_that_owns_an_object_keeps_it_whatever_the_names_and_times_of_others_are() -> None:
+    second = datetime(2026, 3, 2, tzinfo=UTC)
+    with pytest.raises(
+        ManifestError, match=f"ManifestWork 2-owner with other content, which {messages.OWNS}"
+    ):
+        await check_beside(conflicting("2-owner", created=second), owner="2-owner", created=second, name="1")
+    await check_beside(conflicting("1", created=second), owner="2-owner", created=second, name="2-owner")
+    # A clock of the hub that is set back must not change the owner either.
+    with pytest.raises(ManifestError, match=messages.OWNS):
+        await check_beside(
+            conflicting("2-owner", created=second),
+            owner="2-owner",
+            created=second - timedelta(days=1),
+            name="1",
+        )
 
 
 async def test_eviction_start_in_the_future_does_not_extend_the_grace_period() -> None:
@@ -290,14 +317,14 @@ async def test_eviction_start_in_the_future_does_not_extend_the_grace_period() -
     record = AppliedManifestWork(status=AppliedManifestWorkStatus(evictionStartTime=start))
 
     class Records(AppliedWorks):
-        async def get(self, work: str) -> AppliedManifestWork | None:
+        async def read(self, name: str) -> AppliedManifestWork | None:
             return record
 
     reconciler = WorkReconciler(
         hub=NO_CLIENT,
         cluster=NO_CLIENT,
         applied=Records(NO_CLIENT, hub="h", agent="h"),
-        conflicts=ConflictIndex({}, ConfigMaps(NO_CLIENT)),
+        conflicts=ConflictIndex({}, ConfigMaps(NO_CLIENT), APPLIED),
         discovery=ConfigMaps(NO_CLIENT),
         clock=SYSTEM_CLOCK,
     )

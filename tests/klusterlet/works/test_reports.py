@@ -1,11 +1,12 @@
 """Status of works, computed without a cluster."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
+from hashlib import sha256
 from typing import Any
 
 import pytest
 
-from fairway.api.meta import Condition, ObjectMeta
 from fairway.api.work import (
     ConditionRule,
     DeleteOption,
@@ -29,6 +30,8 @@ from fairway.klusterlet.works.manifest import config_of, is_owned
 from fairway.klusterlet.works.objects import ObjectId
 from fairway.klusterlet.works.repair_backoff import RepairBackoff
 from fairway.klusterlet.works.status import Outcome, status_of
+from kubewire.api.meta import Condition, ObjectMeta
+from kubewire.client import Connection
 
 NOW = datetime(2031, 5, 5, 12, tzinfo=UTC)
 EARLIER = datetime(2031, 5, 5, 11, tzinfo=UTC)
@@ -52,9 +55,9 @@ def test_feedback_values_of_all_types() -> None:
     rule = paths(
         n=".status.n", t=".status.t", yes=".status.yes", many=".status.many", nothing=".status.nothing"
     )
-    found, condition = feedback(live, [rule])
-    assert found is not None
-    assert {each.name: each.fieldValue for each in found.values} == {
+    values, condition = feedback(live, [rule])
+    assert values is not None
+    assert {value.name: value.fieldValue for value in values.values} == {
         "n": FieldValue(type="Integer", integer=3),
         "t": FieldValue(type="String", string="x"),
         "yes": FieldValue(type="Boolean", boolean=True),
@@ -78,22 +81,22 @@ def test_feedback_values_of_all_types() -> None:
 )
 def test_unsupported_feedback_value_does_not_hide_others(rule: FeedbackRule, message: str) -> None:
     live = {**pod(half=0.5, long=["x" * 1998], n=1), "apiVersion": "e/v1", "kind": "Odd"}
-    found, condition = feedback(live, [rule, paths(n=".status.n")])
-    assert found is not None
-    assert [each.name for each in found.values] == ["n"]
+    values, condition = feedback(live, [rule, paths(n=".status.n")])
+    assert values is not None
+    assert [value.name for value in values.values] == ["n"]
     assert (condition.status, condition.reason) == ("False", "StatusFeedbackSyncFailed")
     assert f"Sync status feedback failed with error {message}" in condition.message
 
 
 def test_well_known_feedback_of_kinds() -> None:
     known = [FeedbackRule(type="WellKnownStatus")]
-    found, _ = feedback(pod(phase="Running", conditions=[{"type": "Ready", "status": "True"}]), known)
-    assert found is not None
-    assert [each.name for each in found.values] == ["PodReady", "PodPhase"]
+    values, _ = feedback(pod(phase="Running", conditions=[{"type": "Ready", "status": "True"}]), known)
+    assert values is not None
+    assert [value.name for value in values.values] == ["PodReady", "PodPhase"]
     daemons = {"apiVersion": "apps/v1", "kind": "DaemonSet", "status": {"numberReady": 2}}
-    found, condition = feedback(daemons, known)
-    assert found is not None
-    assert [(each.name, each.fieldValue.integer) for each in found.values] == [("NumberReady", 2)]
+    values, condition = feedback(daemons, known)
+    assert values is not None
+    assert [(value.name, value.fieldValue.integer) for value in values.values] == [("NumberReady", 2)]
     assert condition.status == "True"
 
 
@@ -117,8 +120,8 @@ def test_well_known_feedback_of_kinds() -> None:
 )
 def test_completion_of_jobs_and_pods(live: dict[str, Any], status: str, message: str) -> None:
     rule = ConditionRule(condition="Complete", type="WellKnownConditions")
-    (found,) = conditions(live, [rule], generation=7)
-    assert (found.status, found.message, found.observedGeneration) == (status, message, 7)
+    (condition,) = conditions(live, [rule], generation=7)
+    assert (condition.status, condition.message, condition.observedGeneration) == (status, message, 7)
     assert not list(conditions({"apiVersion": "v1", "kind": "ConfigMap"}, [rule], generation=7))
 
 
@@ -134,13 +137,13 @@ def test_completion_of_jobs_and_pods(live: dict[str, Any], status: str, message:
 )
 def test_condition_rule_expressions(expression: str, status: str, reason: str) -> None:
     rule = ConditionRule(condition="X", type="CEL", celExpressions=("true", expression))
-    (found,) = conditions(pod(), [rule], generation=1)
-    assert (found.status, found.reason) == (status, reason)
+    (condition,) = conditions(pod(), [rule], generation=1)
+    assert (condition.status, condition.reason) == (status, reason)
 
 
 def test_condition_rule_of_unknown_type() -> None:
-    (found,) = conditions(pod(), [ConditionRule(condition="X", type="Jq")], generation=1)
-    assert (found.status, found.reason) == ("Unknown", "ConditionRuleInvalid")
+    (condition,) = conditions(pod(), [ConditionRule(condition="X", type="Jq")], generation=1)
+    assert (condition.status, condition.reason) == ("Unknown", "ConditionRuleInvalid")
 
 
 def test_foreign_conditions_and_transition_times_stay() -> None:
@@ -159,17 +162,17 @@ def test_foreign_conditions_and_transition_times_stay() -> None:
         ordinal=1, version="v1", kind="ConfigMap", resource="configmaps", name="a", namespace="n"
     )
     lost = ManifestResourceMeta(ordinal=0, kind="Odd")
-    found = status_of(work, [Outcome(meta=lost), Outcome(meta=moved, live={"metadata": {}})], now=NOW)
-    assert found.conditions[0] == theirs
-    again = found.resourceStatus.manifests[1]
+    status = status_of(work, [Outcome(meta=lost), Outcome(meta=moved, live={"metadata": {}})], now=NOW)
+    assert status.conditions[0] == theirs
+    again = status.resourceStatus.manifests[1]
     assert again.resourceMeta == moved
-    assert {each.type: each.lastTransitionTime for each in again.conditions} == {
+    assert {condition.type: condition.lastTransitionTime for condition in again.conditions} == {
         "Theirs": EARLIER,
         "Applied": EARLIER,
         "Available": NOW,
         "StatusFeedbackSynced": NOW,
     }
-    available = found.conditions[2]
+    available = status.conditions[2]
     assert (available.status, available.reason) == ("Unknown", "ResourcesStatusUnknown")
     assert available.message == "1 of 2 resources have unknown status"
 
@@ -185,9 +188,9 @@ def test_progressing_is_true_while_any_manifest_progresses() -> None:
         )
         for ordinal, going in enumerate((False, True))
     ]
-    found = status_of(ManifestWork(), outcomes, now=NOW).conditions[-1]
-    assert (found.type, found.status) == ("Progressing", "True")
-    assert found.message == "Aggregated from 2 manifest conditions"
+    condition = status_of(ManifestWork(), outcomes, now=NOW).conditions[-1]
+    assert (condition.type, condition.status) == ("Progressing", "True")
+    assert condition.message == "Aggregated from 2 manifest conditions"
 
 
 def test_matching_manifest_configs_are_merged() -> None:
@@ -204,9 +207,9 @@ def test_matching_manifest_configs_are_merged() -> None:
             feedbackRules=rules,
         ),
     )
-    found = config_of(META, configs)
-    assert found.updateStrategy == UpdateStrategy(type="CreateOnly")
-    assert found.feedbackRules == rules
+    merged = config_of(META, configs)
+    assert merged.updateStrategy == UpdateStrategy(type="CreateOnly")
+    assert merged.feedbackRules == rules
 
 
 def test_ownership_by_delete_option() -> None:
@@ -237,10 +240,13 @@ def test_repeated_repairs_wait_longer_until_a_quiet_period() -> None:
 
 
 def test_hub_hash_is_hash_of_address() -> None:
-    assert hub_hash("https://hub") == "74dba50e7b6143c748e753dcf993f6eff30e2ea797a94bd5785cdc53fcc38573"
-    assert hub_hash("https://hub") != hub_hash("https://hub:6443")
+    """As the kubeconfig has it: OCM's agent does not strip a slash either."""
+    hub = Connection(server="https://hub")
+    assert hub_hash(hub) == "74dba50e7b6143c748e753dcf993f6eff30e2ea797a94bd5785cdc53fcc38573"
+    assert hub_hash(Connection(server="https://hub:6443")) != hub_hash(hub)
+    assert hub_hash(replace(hub, host="https://hub/")) == sha256(b"https://hub/").hexdigest()
 
 
 def test_rbac_rules_cover_used_resources() -> None:
-    assert {verb for each in RULES_HUB for verb in each.verbs} == {"get", "list", "watch", "patch"}
-    assert any("subjectaccessreviews" in each.resources for each in RULES_CLUSTER)
+    assert {verb for rule in RULES_HUB for verb in rule.verbs} == {"get", "list", "watch", "patch"}
+    assert any("subjectaccessreviews" in rule.resources for rule in RULES_CLUSTER)

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from controllers.clocks import Stopped
-from fairway.kube import MANIFEST_WORKS, Patch
+from fairway.api.resources import MANIFEST_WORKS
 from klusterlet.works.harness import WorksHarness
+from kubewire.client import Patch
 
 JOB = {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}
 
@@ -71,9 +72,9 @@ async def test_invalid_ignored_path_is_reported(small_world: WorksHarness) -> No
         message = await harness.refused("a", 0)
     assert "'map(.data)' is not a jq path" in message
     assert "correct updateStrategy.serverSideApply.ignoreFields" in message
-    found = harness.condition("a", "Applied", manifest=0)
-    assert found is not None
-    assert found.reason == "AppliedManifestSSAIgnoreFieldError"
+    condition = harness.condition("a", "Applied", manifest=0)
+    assert condition is not None
+    assert condition.reason == "AppliedManifestSSAIgnoreFieldError"
 
 
 async def test_condition_rules_are_reported(small_world: WorksHarness) -> None:
@@ -104,15 +105,15 @@ async def test_condition_rules_are_reported(small_world: WorksHarness) -> None:
             ("Odd", "False", "ConditionRulesAggregated", "no such key: missing"),
             ("Told", "True", "ConditionRulesAggregated", "k is yes"),
         ):
-            found = harness.condition("a", type_)
-            assert found is not None
-            assert (found.status, found.reason, found.message) == (status, reason, message)
+            condition = harness.condition("a", type_)
+            assert condition is not None
+            assert (condition.status, condition.reason, condition.message) == (status, reason, message)
         # Conditions of removed rules are removed.
         await harness.give("a", harness.config_map("one", {"k": "yes"}))
         await harness.applied("a")
         work = harness.work("a")
     assert work is not None
-    assert {each.type for each in work.status.conditions} == {"Applied", "Available"}
+    assert {condition.type for condition in work.status.conditions} == {"Applied", "Available"}
 
 
 async def test_complete_work_is_frozen_and_deleted_after_ttl(small_world: WorksHarness) -> None:
@@ -127,9 +128,9 @@ async def test_complete_work_is_frozen_and_deleted_after_ttl(small_world: WorksH
         conditions = [{"type": "Complete", "status": "True"}]
         await harness.edit(f"{path}/status", {"status": {"succeeded": 1, "conditions": conditions}})
         await harness.eventually(lambda: harness.has_condition("a", "Complete", "True"))
-        found = harness.condition("a", "Complete")
-        assert found is not None
-        assert found.message == "Job is finished"
+        condition = harness.condition("a", "Complete")
+        assert condition is not None
+        assert condition.message == "Job is finished"
     clock.now += timedelta(seconds=99)
     await harness.give(
         "a", job(harness), harness.config_map("one", {"k": "2"}), manifestConfigs=configs, deleteOption=option
@@ -141,8 +142,47 @@ async def test_complete_work_is_frozen_and_deleted_after_ttl(small_world: WorksH
     assert await harness.there() == {"one": {"k": "1"}}
     clock.now += timedelta(seconds=1)
     async with harness.agent(clock=clock):
-        await harness.gone("a")
+        await harness.until_deleted("a")
     assert await harness.there() == {}
+
+
+async def test_complete_work_of_a_replica_set_is_kept_after_ttl(small_world: WorksHarness) -> None:
+    """Its ManifestWorkReplicaSet would create it again."""
+    harness, clock = small_world, Stopped()
+    await harness.give("a", harness.config_map("one", {}), deleteOption={"ttlSecondsAfterFinished": 0})
+    labels = {"work.open-cluster-management.io/manifestworkreplicaset": "ns.set"}
+    complete = {
+        "type": "Complete",
+        "status": "True",
+        "reason": "r",
+        "message": "",
+        "lastTransitionTime": "2020-01-01T00:00:00Z",
+    }
+    for body, subresource in (
+        ({"metadata": {"labels": labels}}, None),
+        ({"status": {"conditions": [complete]}}, "status"),
+    ):
+        await harness.hub.patch(
+            MANIFEST_WORKS,
+            harness.full("a"),
+            body,
+            kind=Patch.MERGE,
+            namespace=harness.name,
+            subresource=subresource,
+        )
+    async with harness.agent(clock=clock) as agent:
+        await agent.wait_until_synced()
+        await agent.wait_until_idle()
+        work = await harness.hub.get(MANIFEST_WORKS, harness.full("a"), namespace=harness.name)
+        assert work.metadata.deletionTimestamp is None
+        await harness.hub.patch(
+            MANIFEST_WORKS,
+            harness.full("a"),
+            {"metadata": {"labels": None}},
+            kind=Patch.MERGE,
+            namespace=harness.name,
+        )
+        await harness.until_deleted("a")
 
 
 async def test_objects_of_vanished_work_are_evicted(small_world: WorksHarness) -> None:

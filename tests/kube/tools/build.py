@@ -57,10 +57,10 @@ class Program:
 
     def version(self, *, modules: Path) -> str:
         file = modules / self.folder / "go.mod"
-        found = re.search(rf"\b{re.escape(self.module)} (v\S+)", file.read_text(encoding="utf-8"))
-        if found is None:
+        match = re.search(rf"\b{re.escape(self.module)} (v\S+)", file.read_text(encoding="utf-8"))
+        if match is None:
             raise BuildError(MODULE_MISSING.format(file=file, module=self.module))
-        return found[1]
+        return match[1]
 
     def arguments(self, *, modules: Path) -> list[str]:
         """Arguments of `go build`, without the output."""
@@ -182,10 +182,10 @@ class Go:
 def build(*, modules: Path = HERE, environ: Mapping[str, str] = os.environ) -> Path:
     """Return the folder of the programs, and build it if it is missing."""
     root, name = cache(environ), stamp(modules=modules)
-    found = built(modules=modules, environ=environ)
-    if found is not None and (found / SCHEDULER.name).exists():
+    folder = built(modules=modules, environ=environ)
+    if folder is not None and (folder / SCHEDULER.name).exists():
         point(root, name)
-        return found
+        return folder
     path = shutil.which("go", path=environ.get("PATH"))
     if path is None:
         raise NoGoError(NO_GO)
@@ -194,10 +194,10 @@ def build(*, modules: Path = HERE, environ: Mapping[str, str] = os.environ) -> P
     with locked(root / f"{name}.lock"):
         for left in root.glob(f"{name}.*{UNFINISHED}"):
             shutil.rmtree(left, ignore_errors=True)
-        if found := built(modules=modules, environ=environ):
-            add_scheduler(go, found)
+        if folder := built(modules=modules, environ=environ):
+            add_scheduler(go, folder)
             point(root, name)
-            return found
+            return folder
         # A unique name: the compiler of a killed build may still write to another folder.
         unfinished = Path(tempfile.mkdtemp(dir=root, prefix=f"{name}.", suffix=UNFINISHED))
         unfinished.chmod(0o755)

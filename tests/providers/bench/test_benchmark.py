@@ -23,7 +23,7 @@ def test_score_benchmark_measures_its_load(tmp_path: Path) -> None:
     assert ran.returncode == 0, ran.stderr
     figures: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
 
-    usual = {each["way"]: each for each in figures["a"]["rates"] if each["noise"].startswith("usual")}
+    usual = {rate["way"]: rate for rate in figures["a"]["rates"] if rate["noise"].startswith("usual")}
     assert usual["every reading, as without any policy"]["share"] == 1
     assert usual["every change"]["share"] == 1 > usual["deadband 5, valid for 15 min"]["share"]
     assert usual["every change"]["error"] == 0
@@ -33,12 +33,12 @@ def test_score_benchmark_measures_its_load(tmp_path: Path) -> None:
         assert limit["rate"] > 0
 
     ((_, ways),) = figures["b"]
-    assert [each["way"] for each in ways] == ["every change", "deadband 2 (default)"]
-    for each in ways:
-        assert (each["clusters"], each["failed"]) == (CLUSTERS, 0)
+    assert [measured["way"] for measured in ways] == ["every change", "deadband 2 (default)"]
+    for way in ways:
+        assert (way["clusters"], way["failed"]) == (CLUSTERS, 0)
         # Writes in flight at the first or last reading are counted by one side only.
-        assert abs(each["seen"] - each["written"]) <= each["late"] + CLUSTERS
-        assert 0 < each["written"] <= (ROUNDS + 1) * CLUSTERS
+        assert abs(way["seen"] - way["written"]) <= way["late"] + CLUSTERS
+        assert 0 < way["written"] <= (ROUNDS + 1) * CLUSTERS
 
     (agent,) = figures["c"]
     assert (agent["nodes"], agent["pods"]) == (4, 40)
@@ -47,7 +47,7 @@ def test_score_benchmark_measures_its_load(tmp_path: Path) -> None:
     assert agent["rate"] > 0
 
     ((_, latency),) = figures["d"]
-    assert [each["wanted"] for each in latency["one at a time"]] == [99]
-    assert [each["wanted"] for each in latency["in a stream"]] == [98, 97, 96, 95]
+    assert [event["wanted"] for event in latency["one at a time"]] == [99]
+    assert [event["wanted"] for event in latency["in a stream"]] == [98, 97, 96, 95]
     assert 1 <= latency["in a stream, writes"] <= 4
-    assert all(each["sent"] > 0 for way in ("one at a time", "in a stream") for each in latency[way])
+    assert all(event["sent"] > 0 for way in ("one at a time", "in a stream") for event in latency[way])

@@ -15,8 +15,8 @@ from fairway.providers.provider import FleetProvider, ProviderError, Reading, Sc
 from fairway.providers.runner import Settings, running
 from fairway.providers.scales import Linear
 from fairway.testing.hub import HubAddress
-from providers.tools.asking import StoppedClock, built, failure, fleet
 from providers.tools.publishing import condition, hub_of, scores
+from providers.tools.readings import StoppedClock, built, failure, fleet
 
 HOUR = 3600.0
 
@@ -70,11 +70,11 @@ def forecast(load: Load, *, state: Path | None = None, uses_current: bool = Fals
     )
 
 
-async def days(found: Forecast, clock: StoppedClock, count: float) -> Any:
+async def days(forecaster: Forecast, clock: StoppedClock, count: float) -> Any:
     """Return the reading of c1 after this number of days with readings every half hour."""
     reading: Any = None
     for _ in range(round(count * 48)):
-        reading = (await found.read(fleet("c1")))["c1"]
+        reading = (await forecaster.read(fleet("c1")))["c1"]
         clock.now += timedelta(minutes=30)
     return reading
 
@@ -102,12 +102,12 @@ async def test_seasonal_series_is_forecast_with_its_error() -> None:
     clock = StoppedClock()
     load = Load(clock)
     load.noise = 4.0
-    found = forecast(load)
-    reading = await days(found, clock, 4)
+    forecaster = forecast(load)
+    reading = await days(forecaster, clock, 4)
     assert isinstance(reading, Reading)
     assert not reading.problem
     ahead = clock.now.timestamp() - 1800 + 6 * HOUR
-    outlook = found.outlooks["c1", "free"]
+    outlook = forecaster.outlooks["c1", "free"]
     assert outlook.error < 3
     assert reading.values["freeForecast"] == pytest.approx(load.at(ahead), abs=8)
     assert reading.note == (
@@ -175,10 +175,10 @@ async def test_restart_keeps_history(tmp_path: Path) -> None:
 async def test_inner_provider_errors_are_passed_on() -> None:
     clock = StoppedClock()
     load = Load(clock)
-    found = forecast(load)
-    await days(found, clock, 3.5)
+    forecaster = forecast(load)
+    await days(forecaster, clock, 3.5)
     load.error = ProviderError("no route", reason="SourceUnreachable")
-    assert await failure(found, fleet("c1")) == ("SourceUnreachable", "no route")
+    assert await failure(forecaster, fleet("c1")) == ("SourceUnreachable", "no route")
 
 
 OF = {"provider": "static", "options": {"scores": [{"name": "cost"}], "defaults": {"cost": 3}}}
@@ -232,18 +232,18 @@ async def test_hourly_prices_are_forecast_and_published(tmp_path: Path, fairway_
         "step": "1h",
         "state": "state.npz",
     }
-    found = built("forecast", given, folder=tmp_path, clock=clock)
-    assert isinstance(found, Forecast)
-    await days(found, clock, 4.25)
+    built_provider = built("forecast", given, folder=tmp_path, clock=clock)
+    assert isinstance(built_provider, Forecast)
+    await days(built_provider, clock, 4.25)
     assert clock.now.hour == 18
-    reading = (await found.read(fleet("c1")))["c1"]
+    reading = (await built_provider.read(fleet("c1")))["c1"]
     assert isinstance(reading, Reading)
     assert reading.values["priceForecast"] == pytest.approx(2, abs=0.5)
-    assert found.scores[0].unit == "EUR/h"
+    assert built_provider.scores[0].unit == "EUR/h"
     async with hub_of(fairway_hub) as hub:
         await hub.cluster("c1")
         settings = Settings(interval=60)
-        async with running([found], hub=hub.client, settings=settings):
-            written = await hub.until("c1", "forecast-score", lambda each: bool(each.status.scores))
+        async with running([built_provider], hub=hub.client, settings=settings):
+            written = await hub.until("c1", "forecast-score", lambda score: bool(score.status.scores))
     assert scores(written)["priceForecast"] >= 50
     assert "priceForecast: 6 h ahead, off by " in condition(written)[2]

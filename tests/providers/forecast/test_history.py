@@ -12,8 +12,8 @@ from aiohttp import web
 from fairway.providers.forecast import provider
 from fairway.providers.forecast.provider import Forecast
 from fairway.providers.provider import Reading
-from providers.tools.asking import built, fleet
 from providers.tools.monitoring import Monitoring, Proxy, Steady, program
+from providers.tools.readings import built, fleet
 from rigs.prometheus import prometheus_server
 
 DAY = 86400
@@ -43,14 +43,14 @@ async def test_history_is_loaded_from_prometheus(tmp_path: Path) -> None:
         prometheus_server(program(), folder=tmp_path, targets=[exporter.address], past=past(now)) as server,
     ):
         exporter.set("free", free(now), cluster="c1")
-        await server.until("free", lambda found: "c1" in found)
-        found = built("forecast", options(server.url))
-        assert isinstance(found, Forecast)
-        async with found.running(lambda: None):
-            reading = (await found.read(fleet("c1", "c2")))["c1"]
+        await server.until("free", lambda values: "c1" in values)
+        built_provider = built("forecast", options(server.url))
+        assert isinstance(built_provider, Forecast)
+        async with built_provider.running(lambda: None):
+            reading = (await built_provider.read(fleet("c1", "c2")))["c1"]
     assert isinstance(reading, Reading)
     assert reading.values["freeForecast"] == pytest.approx(free(now + 6 * 3600), abs=8)
-    outlook = found.outlooks["c1", "free"]
+    outlook = built_provider.outlooks["c1", "free"]
     assert outlook.error < 3 < outlook.unchanged
 
 
@@ -59,16 +59,16 @@ async def test_failing_history_source_is_retried_a_few_times(
 ) -> None:
     caplog.set_level(logging.WARNING, logger="fairway.providers.forecast")
     monitoring.exporter.set("free", 40, cluster="c1")
-    await monitoring.server.until("free", lambda found: "c1" in found)
+    await monitoring.server.until("free", lambda values: "c1" in values)
 
     async def forgetful(request: web.Request) -> web.StreamResponse | None:
         return web.Response(status=500) if request.path.endswith("query_range") else None
 
     proxy.behaviour = forgetful
-    found = built("forecast", options(proxy.url, fallback="current"))
-    async with found.running(lambda: None):
+    built_provider = built("forecast", options(proxy.url, fallback="current"))
+    async with built_provider.running(lambda: None):
         for _ in range(provider.ATTEMPTS + 2):
-            reading = (await found.read(fleet("c1")))["c1"]
+            reading = (await built_provider.read(fleet("c1")))["c1"]
             assert isinstance(reading, Reading)
             assert dict(reading.values) == {"freeForecast": 40.0}
     assert len(caplog.records) == provider.ATTEMPTS

@@ -17,66 +17,66 @@ def book(**more: int) -> History:
     return History(**{"step": 10, "columns": 5, "most": 100, **more})
 
 
-def row(found: History) -> list[float]:
-    return [round(float(value), 6) for value in found.complete()[found.keys[KEY]]]
+def row(history: History) -> list[float]:
+    return [round(float(value), 6) for value in history.complete()[history.keys[KEY]]]
 
 
 def test_bucket_is_mean_of_its_values() -> None:
-    found = book()
-    assert found.record({KEY: 1}, moment=100)
-    assert not found.record({KEY: 3}, moment=104)
-    assert not found.record({KEY: 5}, moment=109)
-    assert found.record({KEY: 9}, moment=110)
-    assert row(found)[-1] == 3
+    history = book()
+    assert history.record({KEY: 1}, moment=100)
+    assert not history.record({KEY: 3}, moment=104)
+    assert not history.record({KEY: 5}, moment=109)
+    assert history.record({KEY: 9}, moment=110)
+    assert row(history)[-1] == 3
 
 
 def test_missing_bucket_stays_empty() -> None:
-    found = book()
-    found.record({KEY: 1}, moment=100)
-    found.record({KEY: 2}, moment=125)
-    found.record({KEY: 3}, moment=130)
-    np.testing.assert_equal(row(found), [np.nan, 1, np.nan, 2])
+    history = book()
+    history.record({KEY: 1}, moment=100)
+    history.record({KEY: 2}, moment=125)
+    history.record({KEY: 3}, moment=130)
+    np.testing.assert_equal(row(history), [np.nan, 1, np.nan, 2])
 
 
 def test_small_clock_step_over_bucket_border_is_ignored() -> None:
-    found = book()
-    found.record({KEY: 1}, moment=100)
-    assert not found.record({KEY: 50}, moment=99)
-    found.record({KEY: 2}, moment=110)
-    assert row(found)[-1] == 1
+    history = book()
+    history.record({KEY: 1}, moment=100)
+    assert not history.record({KEY: 50}, moment=99)
+    history.record({KEY: 2}, moment=110)
+    assert row(history)[-1] == 1
 
 
 def test_future_buckets_are_dropped_after_clock_step() -> None:
     """A clock that was wrong must not stop the recording until it has caught up."""
-    found = book()
+    history = book()
     for moment, value in ((100, 1.0), (110, 2.0), (130, 7.0)):
-        found.record({KEY: value}, moment=moment)
-    assert found.record({KEY: 4.0}, moment=111)
-    assert found.last == 11
-    assert found.record({KEY: 5.0}, moment=120)
-    np.testing.assert_equal(row(found), [np.nan, np.nan, 1, 3])
+        history.record({KEY: value}, moment=moment)
+    assert history.record({KEY: 4.0}, moment=111)
+    assert history.last == 11
+    assert history.record({KEY: 5.0}, moment=120)
+    np.testing.assert_equal(row(history), [np.nan, np.nan, 1, 3])
 
 
 def test_clock_wrong_by_years_resets_history() -> None:
-    found = book()
-    found.record({KEY: 1.0}, moment=10**9)
-    assert found.record({KEY: 2.0}, moment=100)
-    assert found.record({KEY: 3.0}, moment=110)
-    np.testing.assert_equal(row(found), [np.nan, np.nan, np.nan, 2])
+    history = book()
+    history.record({KEY: 1.0}, moment=10**9)
+    assert history.record({KEY: 2.0}, moment=100)
+    assert history.record({KEY: 3.0}, moment=110)
+    np.testing.assert_equal(row(history), [np.nan, np.nan, np.nan, 2])
 
 
 def test_history_is_empty_after_long_silence() -> None:
-    found = book()
-    found.record({KEY: 1}, moment=100)
-    found.record({("c2", "free"): 2}, moment=10_000)
-    assert list(found.keys) == [("c2", "free")]
+    history = book()
+    history.record({KEY: 1}, moment=100)
+    history.record({("c2", "free"): 2}, moment=10_000)
+    assert list(history.keys) == [("c2", "free")]
 
 
 def test_number_of_series_is_limited() -> None:
-    found = book(most=2)
-    found.record({(f"c{number}", "free"): number for number in range(5)}, moment=100)
-    assert len(found.keys) == 2
-    assert found.full()
+    history = book(most=2)
+    history.record({(f"c{number}", "free"): number for number in range(5)}, moment=100)
+    assert len(history.keys) == 2
+    assert history.full()
 
 
 @settings(max_examples=25)
@@ -88,8 +88,8 @@ def test_saved_history_continues(events: list[tuple[int, str, float]]) -> None:
         moment = 100.0
         for seconds, cluster, value in events:
             moment += seconds
-            for each in (straight, broken):
-                each.record({(cluster, "free"): value}, moment=moment)
+            for history in (straight, broken):
+                history.record({(cluster, "free"): value}, moment=moment)
             broken.save(path)
             broken = book()
             assert broken.load(path) == ""
@@ -102,16 +102,16 @@ def test_saved_history_continues(events: list[tuple[int, str, float]]) -> None:
 def test_damaged_history_file_is_replaced(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "state"
     path.write_bytes(content)
-    found = book()
-    assert "starting a new history" in found.load(path)
-    assert not found.keys
+    history = book()
+    assert "starting a new history" in history.load(path)
+    assert not history.keys
 
 
 def test_truncated_history_file_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "state"
-    found = book()
-    found.record({KEY: 1}, moment=100)
-    found.save(path)
+    history = book()
+    history.record({KEY: 1}, moment=100)
+    history.save(path)
     content = path.read_bytes()
     for length in range(0, len(content), 97):
         path.write_bytes(content[:length])
@@ -122,9 +122,9 @@ def test_truncated_history_file_is_replaced(tmp_path: Path) -> None:
 
 def test_history_with_another_step_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "state"
-    found = book()
-    found.record({KEY: 1}, moment=100)
-    found.save(path)
+    history = book()
+    history.record({KEY: 1}, moment=100)
+    history.save(path)
     assert "with another step" in book(step=20).load(path)
     longer = book(columns=9)
     assert longer.load(path) == ""
@@ -137,10 +137,10 @@ def test_missing_history_file_is_accepted(tmp_path: Path) -> None:
 
 
 def _save_for_ever(path: str) -> None:
-    found = book(columns=2000)
-    found.record({(f"c{number}", "free"): number for number in range(50)}, moment=100)
+    history = book(columns=2000)
+    history.record({(f"c{number}", "free"): number for number in range(50)}, moment=100)
     while True:
-        found.save(Path(path))
+        history.save(Path(path))
 
 
 def test_kill_during_save_leaves_complete_file(tmp_path: Path) -> None:
@@ -156,14 +156,14 @@ def test_kill_during_save_leaves_complete_file(tmp_path: Path) -> None:
     finally:
         process.kill()
         process.join()
-    found = book(columns=2000)
-    assert found.load(path) == ""
-    assert len(found.keys) == 50
+    history = book(columns=2000)
+    assert history.load(path) == ""
+    assert len(history.keys) == 50
 
 
 def test_backfill_fills_only_empty_buckets() -> None:
-    found = book()
-    found.record({KEY: 7}, moment=120)
-    found.backfill({KEY: [(95, 1), (99, 3), (105, 4), (125, 50), (10, 9), (135, 60)]}, moment=130)
-    np.testing.assert_equal(row(found), [2, 4, np.nan, 7])
-    assert found.last == 13
+    history = book()
+    history.record({KEY: 7}, moment=120)
+    history.backfill({KEY: [(95, 1), (99, 3), (105, 4), (125, 50), (10, 9), (135, 60)]}, moment=130)
+    np.testing.assert_equal(row(history), [2, 4, np.nan, 7])
+    assert history.last == 13

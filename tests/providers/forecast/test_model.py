@@ -32,9 +32,9 @@ def test_seasonal_trend_is_continued_exactly(
 
 def test_fit_of_many_series_equals_single_fits() -> None:
     together = np.vstack([wave(72), wave(72, slope=0.5), wave(72, level=-3, height=1)])
-    found = model.fit(together, season=SEASON, at=71).forecast(5)
+    forecast = model.fit(together, season=SEASON, at=71).forecast(5)
     alone = [model.fit(row[None, :], season=SEASON, at=71).forecast(5)[0] for row in together]
-    assert found == pytest.approx(alone)
+    assert forecast == pytest.approx(alone)
 
 
 def test_outlier_does_not_change_slope() -> None:
@@ -58,21 +58,21 @@ def test_seasonal_model_beats_no_change_except_on_noise() -> None:
     seasonal = model.trial(wave(96), season=SEASON, at=95, ahead=6)
     assert seasonal.error[0] < 1e-6 < seasonal.unchanged[0]
     noise = np.random.default_rng(7).normal(0, 10, size=(50, 96))
-    found = model.trial(noise, season=SEASON, at=95, ahead=6)
-    assert (found.relative > 0.5).all()
+    trial = model.trial(noise, season=SEASON, at=95, ahead=6)
+    assert (trial.relative > 0.5).all()
 
 
 def test_random_walk_is_best_forecast_as_unchanged() -> None:
     walk = np.cumsum(np.random.default_rng(3).normal(0, 1, size=(200, 96)), axis=1) + 100
-    found = model.trial(walk, season=SEASON, at=95, ahead=1)
-    assert (found.error > found.unchanged).mean() > 0.9
+    trial = model.trial(walk, season=SEASON, at=95, ahead=1)
+    assert (trial.error > trial.unchanged).mean() > 0.9
 
 
 def test_constant_series_has_no_error() -> None:
     flat = np.full((1, 96), 5.0)
     assert model.fit(flat, season=SEASON, at=95).forecast(9)[0] == 5
-    found = model.trial(flat, season=SEASON, at=95, ahead=9)
-    assert (found.error[0], found.unchanged[0], found.relative[0]) == (0, 0, 0)
+    trial = model.trial(flat, season=SEASON, at=95, ahead=9)
+    assert (trial.error[0], trial.unchanged[0], trial.relative[0]) == (0, 0, 0)
     nothing = model.trial(np.zeros((1, 96)), season=SEASON, at=95, ahead=9)
     assert nothing.relative[0] == 0
 
@@ -80,13 +80,13 @@ def test_constant_series_has_no_error() -> None:
 @pytest.mark.parametrize("value", [0.1, 1 / 3, 3.3, -0.7, 123.456, 1e9 + 0.1])
 @pytest.mark.parametrize("length", [96, 97, 130])
 def test_constant_series_forecast_equals_no_change(value: float, length: int) -> None:
-    found = model.trial(np.full((1, length), value), season=SEASON, at=1000, ahead=5)
-    assert (found.error[0], found.unchanged[0], found.relative[0]) == (0, 0, 0)
+    trial = model.trial(np.full((1, length), value), season=SEASON, at=1000, ahead=5)
+    assert (trial.error[0], trial.unchanged[0], trial.relative[0]) == (0, 0, 0)
 
 
 def test_trial_needs_two_seasons() -> None:
-    found = model.trial(wave(50), season=SEASON, at=49, ahead=6)
-    assert np.isinf(found.relative).all()
+    trial = model.trial(wave(50), season=SEASON, at=49, ahead=6)
+    assert np.isinf(trial.relative).all()
 
 
 def test_sufficient_coverage_of_seasons() -> None:
@@ -96,12 +96,12 @@ def test_sufficient_coverage_of_seasons() -> None:
     values[3, 40:44] = np.nan  # a few gaps
     values[4, :24] = np.nan  # three of four seasons
     values[5, :] = np.nan
-    found = model.sufficient(values, season=SEASON, seasons=3)
-    assert found.tolist() == [True, False, False, True, True, False]
+    enough = model.sufficient(values, season=SEASON, seasons=3)
+    assert enough.tolist() == [True, False, False, True, True, False]
     assert not model.sufficient(values[:, :71], season=SEASON, seasons=3).any()
 
 
 def test_gaps_are_interpolated() -> None:
     nan = np.nan
-    found = model.fill_gaps(np.array([[nan, 1, nan, 3, nan], [1, 2, 3, 4, 5]]))
-    assert found.tolist() == [[1, 1, 2, 3, 3], [1, 2, 3, 4, 5]]
+    filled = model.fill_gaps(np.array([[nan, 1, nan, 3, nan], [1, 2, 3, 4, 5]]))
+    assert filled.tolist() == [[1, 1, 2, 3, 3], [1, 2, 3, 4, 5]]

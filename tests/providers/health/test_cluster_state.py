@@ -8,19 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairway.kube import Batch
-from fairway.kube.change import difference
 from fairway.providers.health.cluster_state import ClusterState
 from fairway.providers.health.objects import NodeHealth, PodHealth
+from kubewire.client import Batch
+from kubewire.client.change import difference
 
 NOON = datetime(2031, 5, 5, 12, tzinfo=UTC)
 NAMESPACES = ("kube-system", "openshift-*")
 
 
 def node(name: str = "n", **conditions: str) -> NodeHealth:
-    said = [{"type": key, "status": value} for key, value in conditions.items()]
+    listed = [{"type": key, "status": value} for key, value in conditions.items()]
     return msgspec.convert(
-        {"metadata": {"name": name, "uid": name}, "status": {"conditions": said}}, NodeHealth
+        {"metadata": {"name": name, "uid": name}, "status": {"conditions": listed}}, NodeHealth
     )
 
 
@@ -41,7 +41,7 @@ def pod(
         "phase": phase,
         "reason": reason,
         "conditions": [{"type": "Ready", "status": "True" if ready else "False"}],
-        "containerStatuses": [{"restartCount": each, "lastState": last} for each in restarts],
+        "containerStatuses": [{"restartCount": restart, "lastState": last} for restart in restarts],
     }
     meta: dict[str, Any] = {"name": name, "namespace": namespace, "uid": uid or name}
     if leaving:
@@ -56,8 +56,8 @@ class Cluster:
         self.there: dict[tuple[str, str], PodHealth] = {}
 
     def nodes(self, *nodes: NodeHealth) -> None:
-        for each in nodes:
-            self.chart.update_nodes(_batch(None, each))
+        for node in nodes:
+            self.chart.update_nodes(_batch(None, node))
 
     def put(self, new: PodHealth) -> bool:
         key = (new.metadata.namespace, new.metadata.name)
@@ -164,14 +164,14 @@ pods = st.builds(
 @given(st.lists(st.one_of(pods, st.none())))
 def test_incremental_health_equals_full_count(events: list[PodHealth | None]) -> None:
     cluster = Cluster()
-    for each in events:
-        if each is not None:
-            cluster.put(each)
+    for event in events:
+        if event is not None:
+            cluster.put(event)
         elif cluster.there:
             cluster.drop(min(cluster.there))
     fresh = Cluster()
-    for each in cluster.there.values():
-        fresh.put(each)
+    for document in cluster.there.values():
+        fresh.put(document)
     assert fresh.chart.add_ons_ready() == cluster.chart.add_ons_ready()
     assert (fresh.chart.restarts(now=0) is None) == (cluster.chart.restarts(now=0) is None)
     assert fresh.chart._containers == cluster.chart._containers

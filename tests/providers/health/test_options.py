@@ -14,7 +14,7 @@ def test_health_defaults() -> None:
 
 
 def test_all_health_options() -> None:
-    found = HealthOptions.read(
+    options = HealthOptions.read(
         {
             "namespaces": ["kube-*"],
             "weights": {"healthRestarts": 0},
@@ -26,7 +26,7 @@ def test_all_health_options() -> None:
             "interval": "30s",
         }
     )
-    assert found == HealthOptions(
+    assert options == HealthOptions(
         namespaces=("kube-*",),
         weights={**WEIGHTS, "healthRestarts": 0.0},
         window=300.0,

@@ -42,8 +42,8 @@ def test_health_is_half_worst_and_half_mean(parts: dict[str, int], health: float
 
 def test_single_bad_part_makes_cluster_unhealthy() -> None:
     """By the thresholds of recovery: restarts do not."""
-    found = {part: combine({**BEST, part: 0}) or 0.0 for part in PARTS}
-    assert {part for part, health in found.items() if health < RecoveryPolicy().below} == {
+    healths = {part: combine({**BEST, part: 0}) or 0.0 for part in PARTS}
+    assert {part for part, health in healths.items() if health < RecoveryPolicy().below} == {
         NODES,
         API,
         ADD_ONS,
@@ -75,7 +75,7 @@ def test_health_is_between_worst_and_best_part(parts: dict[str, int]) -> None:
 
 @given(st.sampled_from(PARTS), st.floats(0, 1e6, allow_nan=False), st.floats(0, 1e6, allow_nan=False))
 def test_health_parts_are_monotone_in_values(part: str, one: float, other: float) -> None:
-    scale = next(each.scale for each in scores() if each.name == part)
+    scale = next(score.scale for score in scores() if score.name == part)
     low, high = sorted((one, other))
     if part in (NODES, ADD_ONS):
         assert scale.score(low) <= scale.score(high)
@@ -101,7 +101,7 @@ def test_health_parts_are_monotone_in_values(part: str, one: float, other: float
     ],
 )
 def test_scales_of_health_parts(part: str, value: float, score: int) -> None:
-    assert next(each.scale for each in scores() if each.name == part).score(value) == score
+    assert next(score.scale for score in scores() if score.name == part).score(value) == score
 
 
 def test_worst_health_part_is_named() -> None:

@@ -7,16 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from fairway.api.meta import find_condition
+from fairway.api.resources import ADD_ON_PLACEMENT_SCORES
 from fairway.api.score import AddOnPlacementScore
-from fairway.kube import ADD_ON_PLACEMENT_SCORES, Client, Connection, Informer, Patch, load
-from fairway.kube.rbac import Rule
 from fairway.providers.health import RULES, Health, HealthOptions
 from fairway.providers.health.parts import ADD_ONS, API, HEALTH, NODES, RESTARTS
 from fairway.providers.provider import ProviderError, Reading
 from fairway.providers.runner import running
 from fairway.testing.hub import hub_in_thread
-from providers.tools.asking import StoppedClock
+from kubewire.api.meta import find_condition
+from kubewire.client import Client, Connection, Informer, Patch, load
+from kubewire.client.rbac import Rule
+from providers.tools.readings import StoppedClock
 from rights import grant
 
 DEADLINE = 120.0
@@ -82,9 +83,9 @@ async def eventually(provider: Health, woken: asyncio.Event, **wanted: float) ->
     async with asyncio.timeout(DEADLINE):
         while True:
             woken.clear()
-            found = await provider.read()
-            if all(found.values.get(name) == pytest.approx(value) for name, value in wanted.items()):
-                return found
+            measured = await provider.read()
+            if all(measured.values.get(name) == pytest.approx(value) for name, value in wanted.items()):
+                return measured
             await woken.wait()
 
 
@@ -99,28 +100,30 @@ async def test_health_reads_all_parts_with_declared_rights(client: Client) -> No
             mine, clock=StoppedClock()
         )  # how long requests take here must not be the worst part
         async with reading(provider) as woken:
-            found = await eventually(provider, woken, **{NODES: 100, ADD_ONS: 100, RESTARTS: 0})
-            assert found.problem == ""
-            assert set(found.values) == {HEALTH, NODES, API, ADD_ONS, RESTARTS}
+            measured = await eventually(provider, woken, **{NODES: 100, ADD_ONS: 100, RESTARTS: 0})
+            assert measured.problem == ""
+            assert set(measured.values) == {HEALTH, NODES, API, ADD_ONS, RESTARTS}
             await node(client, "n1", ready=False)
-            found = await eventually(provider, woken, **{NODES: 75})
-            assert found.note == "the worst part is healthNodes: 75 % of the nodes are ready"
+            measured = await eventually(provider, woken, **{NODES: 75})
+            assert measured.note == "the worst part is healthNodes: 75 % of the nodes are ready"
             await pod(client, "dns", ready=False, restarts=3)
-            found = await eventually(provider, woken, **{ADD_ONS: 50})
-            assert found.values[RESTARTS] == pytest.approx(100 * 3 / 2 * 6)
-            assert found.note.startswith("the worst part is healthAddOns: 50 %")
-            assert found.values[HEALTH] < 40
+            measured = await eventually(provider, woken, **{ADD_ONS: 50})
+            assert measured.values[RESTARTS] == pytest.approx(100 * 3 / 2 * 6)
+            assert measured.note.startswith("the worst part is healthAddOns: 50 %")
+            assert measured.values[HEALTH] < 40
 
 
 async def test_absent_health_parts_are_noted(client: Client) -> None:
     provider = Health(client)
     async with reading(provider) as woken:
-        found = await eventually(provider, woken)
-    assert set(found.values) == {HEALTH, API}
-    assert found.problem == ""
-    assert "healthNodes is unknown and left out: the cluster has no nodes" in found.note
-    assert "healthAddOns is unknown and left out: there are no pods in kube-system, openshift-*" in found.note
-    assert "healthRestarts is unknown and left out: no container runs" in found.note
+        measured = await eventually(provider, woken)
+    assert set(measured.values) == {HEALTH, API}
+    assert measured.problem == ""
+    assert "healthNodes is unknown and left out: the cluster has no nodes" in measured.note
+    assert (
+        "healthAddOns is unknown and left out: there are no pods in kube-system, openshift-*" in measured.note
+    )
+    assert "healthRestarts is unknown and left out: no container runs" in measured.note
 
 
 async def test_forbidden_health_parts_are_problems(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,10 +135,10 @@ async def test_forbidden_health_parts_are_problems(client: Client, monkeypatch: 
         provider = Health(mine)
         async with asyncio.timeout(DEADLINE), reading(provider) as woken:
             await provider._probed.wait()
-            found = await eventually(provider, woken, **{NODES: 100})
-    assert set(found.values) == {HEALTH, NODES, API}  # a refusal is an answer, and took its time
-    assert found.reason == "PartUnknown"
-    assert found.problem == (
+            measured = await eventually(provider, woken, **{NODES: 100})
+    assert set(measured.values) == {HEALTH, NODES, API}  # a refusal is an answer, and took its time
+    assert measured.reason == "PartUnknown"
+    assert measured.problem == (
         "healthAddOns is unknown and left out: Pods cannot be listed; "
         "healthRestarts is unknown and left out: Pods cannot be listed"
     )
@@ -148,8 +151,8 @@ async def test_unresponsive_api_server_counts_as_slow(monkeypatch: pytest.Monkey
         provider = Health(client, HealthOptions(probe_timeout=7.0))
         async with asyncio.timeout(DEADLINE), reading(provider):
             await provider._probed.wait()
-            found = await provider.read()
-    assert found.values == {API: 7000.0, HEALTH: 0.0}
+            measured = await provider.read()
+    assert measured.values == {API: 7000.0, HEALTH: 0.0}
 
 
 async def test_health_without_known_parts_fails(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,14 +176,14 @@ async def test_health_condition_names_worst_part(client: Client) -> None:
         Informer(client, ADD_ON_PLACEMENT_SCORES, namespace="cluster1") as scores,
     ):
         async for _ in scores.changes():
-            found = scores.get("health-score", namespace="cluster1")
-            if found is not None and found.status.scores:
+            score = scores.get("health-score", namespace="cluster1")
+            if score is not None and score.status.scores:
                 break
-    assert isinstance(found, AddOnPlacementScore)
-    published = {each.name: each.value for each in found.status.scores}
+    assert isinstance(score, AddOnPlacementScore)
+    published = {entry.name: entry.value for entry in score.status.scores}
     assert (published[NODES], published[ADD_ONS], published[RESTARTS]) == (0, 100, 100)
-    assert found.status.validUntil is not None
-    condition = find_condition(found.status.conditions, "AddOnPlacementScoreUpdated")
+    assert score.status.validUntil is not None
+    condition = find_condition(score.status.conditions, "AddOnPlacementScoreUpdated")
     assert condition is not None
     assert condition.status == "True"
     assert condition.message.endswith("; the worst part is healthNodes: 50 % of the nodes are ready")

@@ -17,15 +17,15 @@ def test_windowed_count_is_exact_to_a_bucket(added: list[tuple[int, int, int]], 
         now += gap
         count.add(number, at=now - age, now=now)
     now += later
-    told = 0
+    clock = 0
     within: list[tuple[int, int]] = []
     for gap, number, age in added:
-        told += gap
+        clock += gap
         if age < 600:
-            within.append((told - age, number))
-    found = count.total(now=now)
-    assert found >= sum(number for at, number in within if at > now - 600)
-    assert found <= sum(number for at, number in within if at > now - 600 - 600 / STEPS)
+            within.append((clock - age, number))
+    total = count.total(now=now)
+    assert total >= sum(number for at, number in within if at > now - 600)
+    assert total <= sum(number for at, number in within if at > now - 600 - 600 / STEPS)
 
 
 @pytest.mark.parametrize(

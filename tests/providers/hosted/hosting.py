@@ -6,12 +6,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from fairway.kube import CLUSTER_CLAIMS, Client
+from fairway.api.resources import CLUSTER_CLAIMS
 from fairway.providers.hosted import HostedClusters
 from fairway.providers.hosted.options import HostedOptions
 from fairway.providers.hosted.provider import HOSTED_CLUSTERS
 from fairway.providers.provider import Reading
 from fairway.testing.hub import embedded_hub
+from kubewire.client import Client
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 HOSTED_CLUSTER: dict[str, Any] = {
@@ -76,7 +77,7 @@ class Cluster:
 
     async def claims(self) -> dict[str, str]:
         return {
-            each.metadata.name: each.spec.value for each in (await self.client.list(CLUSTER_CLAIMS)).items
+            claim.metadata.name: claim.spec.value for claim in (await self.client.list(CLUSTER_CLAIMS)).items
         }
 
 

@@ -2,13 +2,13 @@
 
 from fairway.api import crds
 from fairway.engine.workload import HostKey
-from fairway.hosting import Telemetry, place
-from fairway.hosting.plugins.zones import TOO_FEW
-from fairway.hosting.resources import CPU, MEMORY
 from fairway.providers.hosted.capacity import COUNT, scores_of
 from fairway.providers.hosted.options import HostedOptions
-from hosting.hosts import NOW, host, load, policy, request, state_of
+from fairway.workloads.hosting import Telemetry, place
+from fairway.workloads.hosting.plugins.zones import TOO_FEW
+from fairway.workloads.hosting.resources import CPU, MEMORY
 from providers.hosted.hosting import HOSTED_CLUSTER, hosting, reading
+from workloads.hosting.hosts import NOW, host, load, policy, request, state_of
 
 H1 = HostKey("h1", "uid-h1")
 
@@ -20,7 +20,7 @@ async def test_published_claims_are_the_capacity_that_hosting_reads() -> None:
             await cluster.node(f"n-{zone}", labels={"topology.kubernetes.io/zone": zone})
         values = (await reading(cluster, **limits)).values
         claims = await cluster.claims()
-    scales = {each.name: each.scale for each in scores_of(HostedOptions.read(limits, environment={}))}
+    scales = {score.name: score.scale for score in scores_of(HostedOptions.read(limits, environment={}))}
     scores = {name: scales[name].score(value) for name, value in values.items() if name != COUNT}
     published = host("h1", claims=claims), load("h1", count=0, scores=scores)
 
@@ -36,4 +36,4 @@ async def test_published_claims_are_the_capacity_that_hosting_reads() -> None:
     wide, wider = (request(f"r{zones}", constraints={"minZones": zones}) for zones in (3, 4))
     selected, refused = place(state, [wide, wider], now=NOW)
     assert selected.host == H1
-    assert [each.reason for each in refused.rejections] == [TOO_FEW.format(found=3, wanted=4)]
+    assert [rejection.reason for rejection in refused.rejections] == [TOO_FEW.format(found=3, wanted=4)]

@@ -13,7 +13,7 @@ from providers.hosted.hosting import HOSTED_CLUSTER, hosting
 async def test_dry_run_writes_no_claims(dry_run: bool) -> None:
     async with hosting(*crds(), HOSTED_CLUSTER) as cluster:
         await cluster.node("n1")
-        found = hosted_clusters({}, Context(name="hosted", local=cluster.client, dry_run=dry_run))
-        async with found.running(lambda: None):
-            assert (await found.read()).values[COUNT] == 0
+        provider = hosted_clusters({}, Context(name="hosted", local=cluster.client, dry_run=dry_run))
+        async with provider.running(lambda: None):
+            assert (await provider.read()).values[COUNT] == 0
         assert bool(await cluster.claims()) is not dry_run

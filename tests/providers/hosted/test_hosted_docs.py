@@ -7,12 +7,12 @@ import yaml
 
 from fairway.api.kinds import decode
 from fairway.api.placement import Placement
-from fairway.kube import Client
 from fairway.providers.hosted import HostedClusters
 from fairway.providers.hosted.claims import NAMES
 from fairway.providers.hosted.options import HostedOptions
 from fairway.providers.hosted.sizing import GIBIBYTE, PROFILES
 from fairway.testing.hub import embedded_hub
+from kubewire.client import Client
 
 PAGE = (Path(__file__).parents[3] / "docs/how-to/hosted-clusters.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
@@ -38,8 +38,9 @@ def test_hosted_page_lists_all_claims() -> None:
 
 def test_hosted_page_lists_sizes() -> None:
     rows = {
-        f"| `{each.name}` | {each.cpu:g} | {each.memory / GIBIBYTE:g} GiB | {each.pods} | {each.replicas} |"
-        for each in PROFILES
+        f"| `{profile.name}` | {profile.cpu:g} | {profile.memory / GIBIBYTE:g} GiB"
+        f" | {profile.pods} | {profile.replicas} |"
+        for profile in PROFILES
     }
     assert rows <= set(PAGE.splitlines())
 
@@ -47,7 +48,7 @@ def test_hosted_page_lists_sizes() -> None:
 def test_hosted_page_options_are_valid() -> None:
     (options,) = (block for block in BLOCKS if block.startswith("maximum"))
     read = HostedOptions.read(yaml.safe_load(options), environment={})
-    assert {each.score for each in read.profiles} >= {"hcpSlotsHuge", "hcpSlotsLab"}
+    assert {profile.score for profile in read.profiles} >= {"hcpSlotsHuge", "hcpSlotsLab"}
     assert set(yaml.safe_load(options)) == {
         "maximum", "threshold", "claims", "profiles", "baseline", "prometheus", "interval",
     }  # fmt: skip
@@ -56,4 +57,4 @@ def test_hosted_page_options_are_valid() -> None:
 def test_hosted_page_placements_are_valid() -> None:
     shown = [block for block in BLOCKS if block.startswith("apiVersion")]
     assert len(shown) == 2
-    assert all(isinstance(decode(yaml.safe_load(each)), Placement) for each in shown)
+    assert all(isinstance(decode(yaml.safe_load(example)), Placement) for example in shown)

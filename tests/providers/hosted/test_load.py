@@ -45,7 +45,9 @@ async def keep_busy(monitoring: Monitoring) -> None:
 
 
 def _as_new_as(moment: float) -> Callable[[Mapping[str, float]], bool]:
-    return lambda found: all(found.get(each, 0) > moment - 0.1 for each in (CONTROL_PLANE, "others"))
+    return lambda series: all(
+        series.get(namespace, 0) > moment - 0.1 for namespace in (CONTROL_PLANE, "others")
+    )
 
 
 def at(url: str) -> dict[str, Any]:
@@ -56,11 +58,11 @@ async def test_api_headroom_decreases_with_request_rate(monitoring: Monitoring, 
     await keep_busy(monitoring)
     idle = await reading(cluster)
     assert idle.values[API_HEADROOM] == pytest.approx(79 / 80)
-    found = await reading(cluster, **at(monitoring.server.url))
-    assert found.problem == ""
+    measured = await reading(cluster, **at(monitoring.server.url))
+    assert measured.problem == ""
     # 400 cores over 2.9 and 9 for every thousand requests
-    assert found.values[API_HEADROOM] == pytest.approx(18 / 19, abs=0.005)
-    assert {**found.values, API_HEADROOM: 0} == {**idle.values, API_HEADROOM: 0}
+    assert measured.values[API_HEADROOM] == pytest.approx(18 / 19, abs=0.005)
+    assert {**measured.values, API_HEADROOM: 0} == {**idle.values, API_HEADROOM: 0}
 
 
 async def test_rate_query_selects_control_plane_namespaces(proxy: Proxy, cluster: Cluster) -> None:
@@ -71,9 +73,9 @@ async def test_rate_query_selects_control_plane_namespaces(proxy: Proxy, cluster
         asked.append({key: str(value) for key, value in (await request.post()).items()})
 
     proxy.behaviour = listen
-    found = await reading(cluster, **at(proxy.url))
-    assert found.problem == ""
-    assert [each["query"] for each in asked] == [QUERY.format(namespaces=f"{CONTROL_PLANE}|default-load-h2")]
+    measured = await reading(cluster, **at(proxy.url))
+    assert measured.problem == ""
+    assert [call["query"] for call in asked] == [QUERY.format(namespaces=f"{CONTROL_PLANE}|default-load-h2")]
     assert asked[0]["partial_response"] == "false"
 
 
@@ -108,8 +110,8 @@ async def test_unreachable_prometheus_affects_only_api_headroom(cluster: Cluster
     lost(await reading(cluster, **at("http://127.0.0.1:9")), "cannot reach")
 
 
-def lost(found: Reading, words: str) -> None:
-    assert API_HEADROOM not in found.values
-    assert {COUNT, HEADROOM, "hcpSlotsSmall", "hcpSlotsLarge"} <= set(found.values)
-    assert found.reason == RATE_UNKNOWN
-    assert words in found.problem
+def lost(measured: Reading, words: str) -> None:
+    assert API_HEADROOM not in measured.values
+    assert {COUNT, HEADROOM, "hcpSlotsSmall", "hcpSlotsLarge"} <= set(measured.values)
+    assert measured.reason == RATE_UNKNOWN
+    assert words in measured.problem

@@ -26,9 +26,9 @@ def test_hosted_options_override_variables() -> None:
     ("maximum", "threshold"), [("ten", "5"), ("0", "0"), ("10", "20"), ("-1", "-2"), ("", "")]
 )
 def test_invalid_hosted_variables_are_ignored(maximum: str, threshold: str) -> None:
-    found = read({}, HC_MAX_NUMBER=maximum, HC_THRESHOLD_NUMBER=threshold)
-    assert found.limits == Limits()
-    assert found.note == (
+    options = read({}, HC_MAX_NUMBER=maximum, HC_THRESHOLD_NUMBER=threshold)
+    assert options.limits == Limits()
+    assert options.note == (
         f"HC_MAX_NUMBER={maximum!r}, HC_THRESHOLD_NUMBER={threshold!r} ignored; using the limits 80 and 60"
     )
 
@@ -45,7 +45,7 @@ def test_contradicting_hosted_limits_are_rejected() -> None:
 
 def test_hosted_sizes_are_added_and_replaced() -> None:
     given = {"profiles": {"huge": {"cpu": 40, "memory": "150Gi", "pods": 90}, "small": SMALL}}
-    profiles = {each.name: each for each in read(given).profiles}
+    profiles = {profile.name: profile for profile in read(given).profiles}
     assert (profiles["huge"].cpu, profiles["huge"].memory, profiles["huge"].replicas) == (40, 150 * 2**30, 3)
     assert profiles["small"].cpu == 0.5
     assert profiles["huge"].score == "hcpSlotsHuge"

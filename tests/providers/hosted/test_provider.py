@@ -7,8 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from fairway.api import crds
-from fairway.kube import CLUSTER_CLAIMS, Added, Batch, Change, Client, Deleted, Informer, Updated
-from fairway.kube.rbac import Rule
+from fairway.api.resources import CLUSTER_CLAIMS
 from fairway.providers import informer_readiness
 from fairway.providers.catalogue import Context
 from fairway.providers.hosted import HostedClusters
@@ -22,6 +21,7 @@ from fairway.providers.hosted.claims import (
     MAXIMUM_COUNT,
     NOT_SERVED,
     ROLES,
+    SCHEMA,
     ZERO,
     ZONES,
     Limits,
@@ -35,6 +35,8 @@ from fairway.providers.hosted.options import HostedOptions
 from fairway.providers.hosted.provider import CANNOT_HOST, CLAIMS_NOT_WRITTEN, NO_HYPERSHIFT, hosted_clusters
 from fairway.providers.provider import ProviderError
 from fairway.providers.usage.objects import PodUse
+from kubewire.client import Added, Batch, Change, Client, Deleted, Informer, Updated
+from kubewire.client.rbac import Rule
 from providers.hosted.hosting import DEFINITIONS, HOSTED_CLUSTER, Cluster, hosting, reading
 from providers.usage.objects import as_pod, pod
 from rights import grant
@@ -56,8 +58,8 @@ async def cluster() -> AsyncIterator[Cluster]:
 async def test_empty_host_has_slots_for_every_size(cluster: Cluster) -> None:
     for zone in "abc":
         await cluster.node(f"n-{zone}", labels={ZONE: zone})
-    found = await reading(cluster)
-    assert found.values == {
+    measured = await reading(cluster)
+    assert measured.values == {
         COUNT: 0,
         HEADROOM: 1.0,
         API_HEADROOM: 1.0,
@@ -66,8 +68,10 @@ async def test_empty_host_has_slots_for_every_size(cluster: Cluster) -> None:
         "hcpSlotsMedium": 3,
         "hcpSlotsLarge": 2,
     }
-    assert found.problem == ""
-    assert await cluster.claims() == {
+    assert measured.problem == ""
+    claims = await cluster.claims()
+    assert claims.pop(SCHEMA).endswith(" hostedclusters=")
+    assert claims == {
         HOSTING: "true",
         FULL: "false",
         ABOVE: "false",
@@ -84,9 +88,13 @@ async def test_existing_hosted_clusters_reduce_slots(cluster: Cluster) -> None:
         await cluster.node(f"n-{zone}", labels={ZONE: zone})
         await cluster.pod(f"etcd-{zone}", node=f"n-{zone}", cpu="11")
     await cluster.hosted("h1", "h2")
-    found = await reading(cluster, maximum=3, threshold=2)
-    assert (found.values[COUNT], found.values["hcpSlotsSmall"], found.values["hcpSlotsSingle"]) == (2, 1, 1)
-    assert found.values[HEADROOM] == pytest.approx(1 / 3)
+    measured = await reading(cluster, maximum=3, threshold=2)
+    assert (measured.values[COUNT], measured.values["hcpSlotsSmall"], measured.values["hcpSlotsSingle"]) == (
+        2,
+        1,
+        1,
+    )
+    assert measured.values[HEADROOM] == pytest.approx(1 / 3)
     claims = await cluster.claims()
     assert [claims[name] for name in (FULL, ABOVE, ZERO)] == ["false", "true", "false"]
     assert (claims[MAXIMUM_COUNT], claims[FREE_CPU]) == ("3", "15")
@@ -98,15 +106,19 @@ async def test_ignored_limits_are_noted_in_condition(
     monkeypatch.setenv("HC_MAX_NUMBER", "many")
     provider = HostedClusters(cluster.client, HostedOptions.read({}))
     async with provider.running(lambda: None):
-        found = await provider.read()
-    assert found.note == "HC_MAX_NUMBER='many' ignored; using the limits 80 and 60"
+        measured = await provider.read()
+    assert measured.note == "HC_MAX_NUMBER='many' ignored; using the limits 80 and 60"
 
 
 async def test_host_at_maximum_has_no_slots(cluster: Cluster) -> None:
     await cluster.node("n1")
     await cluster.hosted("h1")
-    found = await reading(cluster, maximum=1, threshold=1)
-    assert (found.values["hcpSlotsSmall"], found.values[HEADROOM], found.values[API_HEADROOM]) == (0, 0, 0)
+    measured = await reading(cluster, maximum=1, threshold=1)
+    assert (measured.values["hcpSlotsSmall"], measured.values[HEADROOM], measured.values[API_HEADROOM]) == (
+        0,
+        0,
+        0,
+    )
     assert (await cluster.claims())[FULL] == "true"
 
 
@@ -116,8 +128,8 @@ async def test_only_reserved_nodes_count_and_their_taint_is_tolerated(cluster: C
     await cluster.node("planes", labels={SET_ASIDE: "true"}, taints=taint)
     await cluster.node("taken", labels={SET_ASIDE: "true", "hypershift.openshift.io/cluster": "ns-h1"})
     await cluster.node("cordoned", labels={SET_ASIDE: "true"}, unschedulable=True)
-    found = await reading(cluster)
-    assert found.values["hcpSlotsSmall"] == 3
+    measured = await reading(cluster)
+    assert measured.values["hcpSlotsSmall"] == 3
     assert (await cluster.claims())[FREE_CPU] == "16"
 
 
@@ -149,8 +161,8 @@ async def test_hosted_provider_restart_counts_nothing_twice(cluster: Cluster) ->
     provider = HostedClusters(cluster.client)
     for _ in range(2):
         async with provider.running(lambda: None):
-            found = await provider.read()
-            assert (found.values[COUNT], found.values["hcpSlotsSmall"]) == (1, 2)
+            measured = await provider.read()
+            assert (measured.values[COUNT], measured.values["hcpSlotsSmall"]) == (1, 2)
             claims = await cluster.claims()
             assert (claims[ZERO], claims[FREE_CPU], claims[ZONES]) == ("false", "11", "1")
 
@@ -163,13 +175,13 @@ async def test_hosted_provider_reports_missing_rights(
     stranger = await grant(cluster.client, "stranger", (HOSTED_RULE,))
     async with Client(stranger) as client, asyncio.timeout(120):
         provider = HostedClusters(client)
-        told = NOT_HERE_YET
+        message = NOT_HERE_YET
         async with provider.running(lambda: None):
-            while told.startswith(NOT_HERE_YET):  # on a slow machine, though it may list them
+            while message.startswith(NOT_HERE_YET):  # on a slow machine, though it may list them
                 with pytest.raises(ProviderError) as error:
                     await provider.read()
-                told = str(error.value)
-    assert re.match(r"^cannot list Nodes of the cluster: .*forbidden", told)
+                message = str(error.value)
+    assert re.match(r"^cannot list Nodes of the cluster: .*forbidden", message)
     assert error.value.reason == "NotListed"
 
 
@@ -189,20 +201,20 @@ def test_only_changed_pod_requests_wake_hosted_provider() -> None:
 async def test_failed_claims_do_not_affect_hosted_scores() -> None:
     async with hosting(HOSTED_CLUSTER) as cluster:
         await cluster.node("n1")
-        found = await reading(cluster)
-        assert found.values[COUNT] == 0
-        assert (found.reason, found.problem) == (CLAIMS_NOT_WRITTEN, NOT_SERVED)
+        measured = await reading(cluster)
+        assert measured.values[COUNT] == 0
+        assert (measured.reason, measured.problem) == (CLAIMS_NOT_WRITTEN, NOT_SERVED)
         assert (await reading(cluster, claims=False)).problem == ""
 
 
 async def test_claims_are_written_only_on_change(cluster: Cluster) -> None:
     await cluster.node("n1")
     await reading(cluster)
-    before = {each.metadata.name: each for each in (await cluster.client.list(CLUSTER_CLAIMS)).items}
+    before = {claim.metadata.name: claim for claim in (await cluster.client.list(CLUSTER_CLAIMS)).items}
     await reading(cluster)
     await cluster.hosted("h1")
     await reading(cluster)
-    after = {each.metadata.name: each for each in (await cluster.client.list(CLUSTER_CLAIMS)).items}
+    after = {claim.metadata.name: claim for claim in (await cluster.client.list(CLUSTER_CLAIMS)).items}
     changed = {
         name
         for name in after
@@ -216,7 +228,7 @@ async def test_claims_are_deleted_with_owning_cluster_role(cluster: Cluster) -> 
     await cluster.node("n1")
     await reading(cluster)  # outside of an add-on: nothing owns the claims
     assert not any(
-        each.metadata.ownerReferences for each in (await cluster.client.list(CLUSTER_CLAIMS)).items
+        claim.metadata.ownerReferences for claim in (await cluster.client.list(CLUSTER_CLAIMS)).items
     )
     await cluster.client.create(ROLES, {"metadata": {"name": "collect-agent"}})
     context = Context(name="hosted-clusters", local=cluster.client, owner="collect-agent", environment={})
@@ -224,14 +236,14 @@ async def test_claims_are_deleted_with_owning_cluster_role(cluster: Cluster) -> 
     async with provider.running(lambda: None), Informer(cluster.client, CLUSTER_CLAIMS) as known:
         assert (await provider.read()).problem == ""
         (owner,) = {
-            each.metadata.ownerReferences for each in (await cluster.client.list(CLUSTER_CLAIMS)).items
+            claim.metadata.ownerReferences for claim in (await cluster.client.list(CLUSTER_CLAIMS)).items
         }
-        assert [(each.kind, each.name) for each in owner] == [("ClusterRole", "collect-agent")]
+        assert [(reference.kind, reference.name) for reference in owner] == [("ClusterRole", "collect-agent")]
         await known.synced.wait()
-        gone = asyncio.Event()
-        known.subscribe(lambda _: None if known.store else gone.set())
+        deleted = asyncio.Event()
+        known.subscribe(lambda _: None if known.store else deleted.set())
         await cluster.client.delete(ROLES, "collect-agent")
-        await asyncio.wait_for(gone.wait(), 60)
+        await asyncio.wait_for(deleted.wait(), 60)
         await provider.read()
         assert await cluster.claims() == {}
 
@@ -249,14 +261,14 @@ async def test_claims_are_deleted_with_owning_cluster_role(cluster: Cluster) -> 
     ],
 )
 def test_claims_at_the_default_limits(count: int, expected: str) -> None:
-    found = claims_for(count, Limits())
-    assert " ".join(found[name] for name in (FULL, ABOVE, ZERO)) == expected
+    claims = claims_for(count, Limits())
+    assert " ".join(claims[name] for name in (FULL, ABOVE, ZERO)) == expected
 
 
 def test_agent_may_own_every_claim_that_it_writes() -> None:
     """Clusters with OwnerReferencesPermissionEnforcement reject owners of claims that the agent may not delete."""
     (named,) = (rule.names for rule in owned_rules("collect-agent") if "delete" in rule.verbs)
-    assert set(named) == {*claims_for(0, Limits()), *room_claims([])}
+    assert set(named) == {*claims_for(0, Limits()), *room_claims([]), SCHEMA}
 
 
 GIB = 2**30
@@ -276,8 +288,8 @@ GIB = 2**30
 def test_free_amounts_and_zones_of_eligible_nodes_are_claims(
     rooms: list[tuple[str, float, float]], expected: str
 ) -> None:
-    found = room_claims(Headroom(zone=zone, cpu=cpu, memory=memory, pods=9) for zone, cpu, memory in rooms)
-    assert " ".join(found[name] for name in (FREE_CPU, FREE_MEMORY, ZONES)) == expected
+    claims = room_claims(Headroom(zone=zone, cpu=cpu, memory=memory, pods=9) for zone, cpu, memory in rooms)
+    assert " ".join(claims[name] for name in (FREE_CPU, FREE_MEMORY, ZONES)) == expected
 
 
 async def test_small_pods_do_not_change_the_claims(cluster: Cluster) -> None:
@@ -291,5 +303,5 @@ async def test_small_pods_do_not_change_the_claims(cluster: Cluster) -> None:
 
 
 def test_last_slot_scores_above_zero() -> None:
-    (scale,) = (each.scale for each in scores_of(HostedOptions()) if each.name == HEADROOM)
+    (scale,) = (score.scale for score in scores_of(HostedOptions()) if score.name == HEADROOM)
     assert [scale.score(value) for value in (0, 0.001, 0.5, 1)] == [0, 1, 50, 100]

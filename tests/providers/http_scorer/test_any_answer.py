@@ -68,12 +68,12 @@ class FixedEndpoint:
 
 @given(ANSWERS, st.sampled_from([200, 400, 422, 503]))
 async def test_any_prometheus_response_is_handled(value: Any, status: int) -> None:
-    told: Any = FixedEndpoint(value, status)
-    api = Api(told, params={})
+    endpoint: Any = FixedEndpoint(value, status)
+    api = Api(endpoint, params={})
     with contextlib.suppress(ProviderError):
-        found = await api.instant("up")
+        result = await api.instant("up")
         assert status == 200
-        assert all(each.points for each in found.series)
+        assert all(series.points for series in result.series)
     with contextlib.suppress(ProviderError):
         await api.range("up", start=0, end=1, step=1)
 
@@ -83,7 +83,7 @@ async def test_any_prometheus_response_is_handled(value: Any, status: int) -> No
 )
 def test_any_scorer_response_is_handled(value: Any) -> None:
     with contextlib.suppress(ProviderError):
-        assert all(each.problem or abs(each.score) < float("inf") for each in results_of(value))
+        assert all(result.problem or abs(result.score) < float("inf") for result in results_of(value))
     with contextlib.suppress(ProviderError):
         config_of(value)
 

@@ -4,7 +4,7 @@ import pytest
 
 from fairway.providers.catalogue import OptionsError
 from fairway.providers.scales import Direct
-from providers.tools.asking import built
+from providers.tools.readings import built
 
 
 def options(**more: Any) -> dict[str, Any]:
@@ -12,9 +12,9 @@ def options(**more: Any) -> dict[str, Any]:
 
 
 def test_scorer_default_scale_is_direct() -> None:
-    found = built("http-scorer", options())
-    assert found.scores[0].scale == Direct()
-    assert (found.name, found.resource) == ("http-scorer", "http-scorer-score")
+    provider = built("http-scorer", options())
+    assert provider.scores[0].scale == Direct()
+    assert (provider.name, provider.resource) == ("http-scorer", "http-scorer-score")
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from fairway.providers import endpoint
 from fairway.providers.http_scorer import contract, provider
 from fairway.providers.http_scorer.breaker import CLOSED, HALF_OPEN, OPEN
 from fairway.providers.provider import ProviderError, Reading
-from providers.tools.asking import StoppedClock, built, failure, fleet, open_provider, problem, values
 from providers.tools.monitoring import Monitoring
+from providers.tools.readings import StoppedClock, built, failure, fleet, open_provider, problem, values
 from rigs.prometheus import served
 
 
@@ -57,9 +57,9 @@ class Scorer:
                 status=self.status, text=self.raw or "broken", content_type="application/json"
             )
         results = [
-            {"metric": each["metric"], "score": self.scores[each["metric"]["cluster"]]}
-            for each in data
-            if each["metric"].get("cluster") in self.scores
+            {"metric": entry["metric"], "score": self.scores[entry["metric"]["cluster"]]}
+            for entry in data
+            if entry["metric"].get("cluster") in self.scores
         ]
         return web.json_response({"results": results})
 
@@ -83,8 +83,8 @@ class Scorer:
 
 @pytest.fixture
 async def scorer() -> AsyncIterator[Scorer]:
-    async with Scorer().serving() as found:
-        yield found
+    async with Scorer().serving() as running:
+        yield running
 
 
 def options(scorer: Scorer, **more: Any) -> dict[str, Any]:
@@ -93,10 +93,10 @@ def options(scorer: Scorer, **more: Any) -> dict[str, Any]:
 
 async def test_fleet_mode_sends_one_request(scorer: Scorer) -> None:
     scorer.scores = {"c1": 12.4, "c2": 123.45, "elsewhere": 1}
-    async with open_provider("http-scorer", options(scorer)) as found:
-        assert await values(found, fleet("c1", "c2")) == {"c1": {"mine": 12.4}, "c2": {"mine": 123.45}}
+    async with open_provider("http-scorer", options(scorer)) as opened:
+        assert await values(opened, fleet("c1", "c2")) == {"c1": {"mine": 12.4}, "c2": {"mine": 123.45}}
         # What is beyond all scores is brought back into their range by the scale, not by luck.
-        assert found.scores[0].scale.score(123.45) == 100
+        assert opened.scores[0].scale.score(123.45) == 100
     assert scorer.asked == [
         (
             "/scoring",
@@ -107,49 +107,49 @@ async def test_fleet_mode_sends_one_request(scorer: Scorer) -> None:
 
 async def test_cluster_without_scorer_result_is_reported(scorer: Scorer) -> None:
     scorer.scores = {"c1": 1}
-    async with open_provider("http-scorer", options(scorer)) as found:
-        assert await problem(found, fleet("c1", "c2"), "c2") == (
+    async with open_provider("http-scorer", options(scorer)) as opened:
+        assert await problem(opened, fleet("c1", "c2"), "c2") == (
             provider.NOT_SCORED,
             "the response of the scorer has no result for this cluster",
         )
     scorer.raw = json.dumps({"results": [{"metric": {"node": "n"}, "score": 1}]})
-    async with open_provider("http-scorer", options(scorer)) as found:
-        _, words = await problem(found, fleet("c2"), "c2")
+    async with open_provider("http-scorer", options(scorer)) as opened:
+        _, words = await problem(opened, fleet("c2"), "c2")
     assert words.endswith(": its results have no label cluster")
     scorer.raw = json.dumps({"results": [{"metric": {"cluster": "C2"}, "score": 1}]})
-    async with open_provider("http-scorer", options(scorer)) as found:
-        _, words = await problem(found, fleet("c2"), "c2")
+    async with open_provider("http-scorer", options(scorer)) as opened:
+        _, words = await problem(opened, fleet("c2"), "c2")
     assert words.endswith(": label cluster has the values C2")
 
 
 async def test_several_scorer_results_need_reduce(scorer: Scorer) -> None:
     results = [{"metric": {"cluster": "c1", "device": str(score)}, "score": score} for score in (10, 30)]
     scorer.raw = json.dumps({"results": results})
-    async with open_provider("http-scorer", options(scorer)) as found:
-        reason, words = await problem(found, fleet("c1"), "c1")
+    async with open_provider("http-scorer", options(scorer)) as opened:
+        reason, words = await problem(opened, fleet("c1"), "c1")
     assert reason == provider.AMBIGUOUS
     assert words == "2 results for this cluster: set reduce to combine them"
-    async with open_provider("http-scorer", options(scorer, reduce="avg")) as found:
-        assert await values(found, fleet("c1")) == {"c1": {"mine": 20.0}}
+    async with open_provider("http-scorer", options(scorer, reduce="avg")) as opened:
+        assert await values(opened, fleet("c1")) == {"c1": {"mine": 20.0}}
 
 
 async def test_prometheus_series_are_sent_to_scorer(scorer: Scorer, monitoring: Monitoring) -> None:
     monitoring.exporter.set("scorer_load", 0.5, cluster="c1")
     monitoring.exporter.set("scorer_load", 0.75, cluster="elsewhere")
-    await monitoring.server.until("scorer_load", lambda found: "c1" in found)
+    await monitoring.server.until("scorer_load", lambda series: "c1" in series)
     scorer.scores = {"c1": 5}
     source = {"url": monitoring.server.url, "query": "scorer_load;scorer_load*2", "range": "2s", "step": "1s"}
-    async with open_provider("http-scorer", options(scorer, source=source, reduce="last")) as found:
-        assert await values(found, fleet("c1")) == {"c1": {"mine": 5.0}}
+    async with open_provider("http-scorer", options(scorer, source=source, reduce="last")) as opened:
+        assert await values(opened, fleet("c1")) == {"c1": {"mine": 5.0}}
     ((_, data),) = scorer.asked
-    assert [each["metric"]["cluster"] for each in data] == ["c1", "c1"]
+    assert [entry["metric"]["cluster"] for entry in data] == ["c1", "c1"]
     assert {text for _, text in data[0]["values"]} == {"0.5"}
     assert {text for _, text in data[1]["values"]} == {"1"}
 
 
 async def test_scorer_configuration_selects_query(scorer: Scorer, monitoring: Monitoring) -> None:
     monitoring.exporter.set("synced_load", 0.5, cluster="c1")
-    await monitoring.server.until("synced_load", lambda found: "c1" in found)
+    await monitoring.server.until("synced_load", lambda series: "c1" in series)
     scorer.scores = {"c1": 5}
     scorer.config = {
         "name": "x",
@@ -157,20 +157,20 @@ async def test_scorer_configuration_selects_query(scorer: Scorer, monitoring: Mo
         "scoring": {"path": "predict", "params": {"name": "mine"}},
     }
     given = options(scorer, sync="full", source={"url": monitoring.server.url})
-    async with open_provider("http-scorer", given) as found:
-        assert await values(found, fleet("c1")) == {"c1": {"mine": 5.0}}
+    async with open_provider("http-scorer", given) as opened:
+        assert await values(opened, fleet("c1")) == {"c1": {"mine": 5.0}}
         assert scorer.paths == ["/config", "/predict"]
         # A change is heard of with the next question, not with the next restart.
         scorer.config["scoring"]["path"] = "/elsewhere"
-        await values(found, fleet("c1"))
+        await values(opened, fleet("c1"))
         assert scorer.paths[-1] == "/elsewhere"
         scorer.config["scoring"]["params"]["name"] = "another"
-        reason, words = await failure(found, fleet("c1"))
+        reason, words = await failure(opened, fleet("c1"))
         assert reason == provider.OTHER_SCORE
         assert words == "the scorer computes 'another' by its configuration, not 'mine'"
         scorer.config["scoring"]["params"]["name"] = "mine"
         scorer.config["source"]["params"] = {}
-        reason, words = await failure(found, fleet("c1"))
+        reason, words = await failure(opened, fleet("c1"))
         assert reason == contract.BAD_CONFIG
         assert "source.params.query" in words
 
@@ -220,8 +220,8 @@ async def test_failed_source_does_not_open_breaker(scorer: Scorer) -> None:
 
 async def test_hanging_scorer_times_out(scorer: Scorer) -> None:
     scorer.gate.clear()
-    async with open_provider("http-scorer", options(scorer, timeout="100ms")) as found:
-        reason, _ = await failure(found, fleet("c1"))
+    async with open_provider("http-scorer", options(scorer, timeout="100ms")) as opened:
+        reason, _ = await failure(opened, fleet("c1"))
     assert reason == endpoint.TIMEOUT
 
 
@@ -250,22 +250,22 @@ async def test_invalid_result_affects_only_its_cluster(scorer: Scorer) -> None:
     assert made.breaker.state == CLOSED
     # One of several results that count together is as good as none of them.
     scorer.raw = json.dumps({"results": [*results, {"metric": {"cluster": "c1"}, "score": 9}]})
-    async with open_provider("http-scorer", options(scorer, reduce="max")) as found:
-        assert (await problem(found, fleet("c1", "c2"), "c1"))[0] == contract.BAD_ANSWER
+    async with open_provider("http-scorer", options(scorer, reduce="max")) as opened:
+        assert (await problem(opened, fleet("c1", "c2"), "c1"))[0] == contract.BAD_ANSWER
 
 
 async def test_cluster_mode_sends_one_request_per_cluster(scorer: Scorer) -> None:
     scorer.scores = {"c1": 1, "c2": 2}
     given = options(scorer, mode="cluster", path="/clusters/{cluster}/score")
-    async with open_provider("http-scorer", given) as found:
-        assert await values(found, fleet("c1", "c2")) == {"c1": {"mine": 1.0}, "c2": {"mine": 2.0}}
+    async with open_provider("http-scorer", given) as opened:
+        assert await values(opened, fleet("c1", "c2")) == {"c1": {"mine": 1.0}, "c2": {"mine": 2.0}}
     assert sorted(scorer.paths) == ["/clusters/c1/score", "/clusters/c2/score"]
 
 
 async def test_result_for_another_cluster_is_rejected(scorer: Scorer) -> None:
     scorer.raw = '{"results": [{"metric": {"cluster": "c1"}, "score": 5}]}'
-    async with open_provider("http-scorer", options(scorer, mode="cluster")) as found:
-        readings = await found.read(fleet("c1", "c2"))
+    async with open_provider("http-scorer", options(scorer, mode="cluster")) as opened:
+        readings = await opened.read(fleet("c1", "c2"))
     assert isinstance(readings["c1"], Reading)
     assert isinstance(readings["c2"], ProviderError)
     assert str(readings["c2"]) == "results[0].metric.cluster is 'c1', but 'c2' was requested"
@@ -274,8 +274,8 @@ async def test_result_for_another_cluster_is_rejected(scorer: Scorer) -> None:
 async def test_scorer_concurrency_is_limited(scorer: Scorer) -> None:
     scorer.scores = {f"c{number}": number for number in range(12)}
     scorer.gate.clear()
-    async with open_provider("http-scorer", options(scorer, mode="cluster", concurrency=3)) as found:
-        reading = asyncio.create_task(values(found, fleet(*scorer.scores)))
+    async with open_provider("http-scorer", options(scorer, mode="cluster", concurrency=3)) as opened:
+        reading = asyncio.create_task(values(opened, fleet(*scorer.scores)))
         async with asyncio.timeout(120):
             for _ in range(3):
                 await scorer.arrived.get()
@@ -305,8 +305,8 @@ async def test_half_open_breaker_tries_one_cluster(scorer: Scorer) -> None:
 
 async def test_last_good_drop_removes_failed_scores(scorer: Scorer) -> None:
     scorer.status = 500
-    async with open_provider("http-scorer", options(scorer, lastGood="drop")) as found:
-        reading = (await found.read(fleet("c1")))["c1"]
+    async with open_provider("http-scorer", options(scorer, lastGood="drop")) as opened:
+        reading = (await opened.read(fleet("c1")))["c1"]
     assert isinstance(reading, Reading)
     assert not reading.values
     assert not reading.lost

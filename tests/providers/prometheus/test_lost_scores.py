@@ -29,10 +29,10 @@ class PublisherHarness:
         return publishing.published
 
 
-def until(found: Publication | None) -> float:
-    assert found is not None
-    assert found.valid_until is not None
-    return (found.valid_until - START).total_seconds()
+def until(publication: Publication | None) -> float:
+    assert publication is not None
+    assert publication.valid_until is not None
+    return (publication.valid_until - START).total_seconds()
 
 
 def test_lost_score_stays_and_limits_validity() -> None:
@@ -44,7 +44,7 @@ def test_lost_score_stays_and_limits_validity() -> None:
     assert dict(part.scores) == {"a": 50, "b": 20}
     assert (part.ok, part.reason) == (False, "Gone")
     assert until(part) == 180
-    # When it has run out it is no longer there, and the others are as valid as they are.
+    # Once it expired it is no longer there, and the others are as valid as they are.
     late = harness.read(Reading(values={"a": 50}, problem="b: gone", reason="Gone", lost=("b",)), after=180)
     assert late is not None
     assert dict(late.scores) == {"a": 50}
@@ -73,7 +73,7 @@ def test_omitted_score_is_removed_at_once() -> None:
 
 
 def test_note_is_part_of_the_message() -> None:
-    found = PublisherHarness().read(Reading(values={"a": 10}, note="off by 2"), after=0)
-    assert found is not None
-    assert found.ok
-    assert found.message == "a 10; off by 2"
+    publication = PublisherHarness().read(Reading(values={"a": 10}, note="off by 2"), after=0)
+    assert publication is not None
+    assert publication.ok
+    assert publication.message == "a 10; off by 2"

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from fairway.providers.catalogue import OptionsError
-from providers.tools.asking import built
+from providers.tools.readings import built
 
 SCORE = {"name": "free", "query": "up", "scale": {"kind": "linear", "low": 0, "high": 9}}
 
@@ -14,8 +14,8 @@ def options(*, score: dict[str, Any] | None = None, **more: Any) -> dict[str, An
 
 
 def test_prometheus_defaults() -> None:
-    found = built("prometheus", options())
-    assert (found.name, found.resource, found.interval) == ("prometheus", "prometheus-score", 60)
+    provider = built("prometheus", options())
+    assert (provider.name, provider.resource, provider.interval) == ("prometheus", "prometheus-score", 60)
     named = built("prometheus", options(name="thanos", interval="5m"))
     assert (named.name, named.resource, named.interval) == ("thanos", "thanos-score", 300)
 

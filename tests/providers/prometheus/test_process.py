@@ -29,7 +29,7 @@ scores:
 async def config(monitoring: Monitoring, tmp_path: Path) -> Path:
     for name, value in {"c1": 40, "c2": 75}.items():
         monitoring.exporter.set("process_free", value, cluster=name)
-    await monitoring.server.until("process_free", lambda found: len(found) == 2)
+    await monitoring.server.until("process_free", lambda values: len(values) == 2)
     path = tmp_path / "prometheus.yaml"
     path.write_text(CONFIG.format(url=monitoring.server.url))
     return path
@@ -51,11 +51,11 @@ async def test_provider_dry_run_prints_publications(config: Path, fairway_hub: H
         await hub.cluster("c2")
         done = ran(command(config, fairway_hub, "--dry-run", "-o", "json"))
         assert done.returncode == 0, done.stderr
-        found = {
-            each["metadata"]["namespace"]: each["status"]["scores"]
-            for each in json.loads(done.stdout)["items"]
+        published = {
+            item["metadata"]["namespace"]: item["status"]["scores"]
+            for item in json.loads(done.stdout)["items"]
         }
-        assert found == {"c1": [{"name": "free", "value": 40}], "c2": [{"name": "free", "value": 75}]}
+        assert published == {"c1": [{"name": "free", "value": 40}], "c2": [{"name": "free", "value": 75}]}
         assert await hub.score("c1", "monitoring-score") is None
         table = ran(command(config, fairway_hub, "--dry-run"))
         assert "free" in table.stdout
@@ -81,16 +81,16 @@ async def test_provider_process_publishes_until_sigterm(
         await hub.cluster("c1")
         process = Process(command(config, fairway_hub, "--deadline", "120s"), log=tmp_path / "provider.log")
         try:
-            found = await hub.until("c1", "monitoring-score", lambda each: scores(each) == {"free": 40})
-            assert condition(found) == ("True", "AddOnPlacementScoreUpdated", "free 40 cores")
-            assert found.metadata.labels == {
+            score = await hub.until("c1", "monitoring-score", lambda score: scores(score) == {"free": 40})
+            assert condition(score) == ("True", "AddOnPlacementScoreUpdated", "free 40 cores")
+            assert score.metadata.labels == {
                 "app.kubernetes.io/managed-by": "fairway",
                 "fairway.dev/provider": "monitoring",
             }
-            assert found.status.validUntil is not None
+            assert score.status.validUntil is not None
             # A cluster that joins is scored without waiting for an interval of minutes.
             await hub.cluster("c2")
-            await hub.until("c2", "monitoring-score", lambda each: scores(each) == {"free": 75})
+            await hub.until("c2", "monitoring-score", lambda score: scores(score) == {"free": 75})
         finally:
             await process.stop(grace=120)
         assert process.status == 0, process.tail()

@@ -54,6 +54,6 @@ def test_reduction_needs_half_of_the_points() -> None:
     st.lists(st.floats(-1e9, 1e9), min_size=1), st.sampled_from(["last", "avg", "max", "min", "p37", "p95"])
 )
 def test_reduction_is_within_the_values(values: list[float], kind: str) -> None:
-    found = Reduction.parse(kind).reduce(points(*values))
+    reduced = Reduction.parse(kind).reduce(points(*values))
     slack = 1e-6
-    assert min(values) - slack <= found <= max(values) + slack
+    assert min(values) - slack <= reduced <= max(values) + slack

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from fairway.kube.credentials import basic
 from fairway.providers import endpoint
 from fairway.providers.prometheus import api
-from providers.tools.asking import failure, fleet, open_provider, values
+from kubewire.client.credentials import basic
 from providers.tools.monitoring import Monitoring, Proxy, answering
+from providers.tools.readings import failure, fleet, open_provider, values
 from rigs.certificates import Authority
 
 METRIC = "trouble_free"
@@ -27,7 +27,7 @@ def options(proxy: Proxy, **more: Any) -> dict[str, Any]:
 @pytest.fixture(autouse=True)
 async def known(monitoring: Monitoring) -> None:
     monitoring.exporter.set(METRIC, 40, cluster="c1")
-    await monitoring.server.until(METRIC, lambda found: "c1" in found)
+    await monitoring.server.until(METRIC, lambda series: "c1" in series)
 
 
 GOOD = {"c1": {"free": 40.0}}
@@ -50,67 +50,67 @@ GOOD = {"c1": {"free": 40.0}}
 async def test_endpoint_errors_have_reasons(
     proxy: Proxy, status: int, text: str, reason: str, words: str
 ) -> None:
-    async with open_provider("prometheus", options(proxy)) as found:
+    async with open_provider("prometheus", options(proxy)) as provider:
         proxy.behaviour = answering(status, text)
-        told, said = await failure(found, fleet("c1"))
-        assert told == reason
-        assert words in said
+        reported, message = await failure(provider, fleet("c1"))
+        assert reported == reason
+        assert words in message
         proxy.behaviour = None
-        assert await values(found, fleet("c1")) == GOOD
+        assert await values(provider, fleet("c1")) == GOOD
 
 
 async def test_slow_response_times_out(proxy: Proxy) -> None:
-    async with open_provider("prometheus", options(proxy, timeout="100ms")) as found:
+    async with open_provider("prometheus", options(proxy, timeout="100ms")) as provider:
         proxy.behaviour = proxy.hang
-        told, said = await failure(found, fleet("c1"))
-    assert told == endpoint.TIMEOUT
-    assert said.endswith("did not respond within 0.1 s")
+        reason, message = await failure(provider, fleet("c1"))
+    assert reason == endpoint.TIMEOUT
+    assert message.endswith("did not respond within 0.1 s")
 
 
 async def test_missing_server_is_unreachable(proxy: Proxy) -> None:
-    async with open_provider("prometheus", {**options(proxy), "url": "http://127.0.0.1:9"}) as found:
-        told, said = await failure(found, fleet("c1"))
-    assert told == endpoint.UNREACHABLE
-    assert "cannot reach http://127.0.0.1:9" in said
+    async with open_provider("prometheus", {**options(proxy), "url": "http://127.0.0.1:9"}) as provider:
+        reason, message = await failure(provider, fleet("c1"))
+    assert reason == endpoint.UNREACHABLE
+    assert "cannot reach http://127.0.0.1:9" in message
     url = proxy.url.replace("http://", "https://")  # which speaks no TLS
-    async with open_provider("prometheus", {**options(proxy), "url": url}) as found:
-        told, said = await failure(found, fleet("c1"))
-    assert told == endpoint.UNREACHABLE
-    assert said.startswith(f"free: cannot reach {url}: [SSL: ")
+    async with open_provider("prometheus", {**options(proxy), "url": url}) as provider:
+        reason, message = await failure(provider, fleet("c1"))
+    assert reason == endpoint.UNREACHABLE
+    assert message.startswith(f"free: cannot reach {url}: [SSL: ")
 
 
 async def test_redirect_is_not_followed(proxy: Proxy) -> None:
     proxy.behaviour = answering(302, Location="https://login.example.com/auth#t=secret?state=secret")
-    async with open_provider("prometheus", options(proxy)) as found:
-        told, said = await failure(found, fleet("c1"))
-    assert told == endpoint.REDIRECTED
-    assert "to https://login.example.com/auth, which is not followed" in said
-    assert "secret" not in said
+    async with open_provider("prometheus", options(proxy)) as provider:
+        reason, message = await failure(provider, fleet("c1"))
+    assert reason == endpoint.REDIRECTED
+    assert "to https://login.example.com/auth, which is not followed" in message
+    assert "secret" not in message
     assert len(proxy.requests) == 1
 
 
 async def test_response_size_is_limited(proxy: Proxy) -> None:
-    async with open_provider("prometheus", options(proxy, maxBytes=20)) as found:
-        told, said = await failure(found, fleet("c1"))
-        assert told == endpoint.TOO_LARGE
-        assert "more than 20 bytes" in said
+    async with open_provider("prometheus", options(proxy, maxBytes=20)) as provider:
+        reason, message = await failure(provider, fleet("c1"))
+        assert reason == endpoint.TOO_LARGE
+        assert "more than 20 bytes" in message
 
     async def empty(_: web.Request) -> web.StreamResponse:
         return web.Response(body=b"{}" + b" " * 18, content_type="application/json")
 
     proxy.behaviour = empty
-    async with open_provider("prometheus", options(proxy, maxBytes=20)) as found:
-        told, _ = await failure(found, fleet("c1"))
-        assert told != endpoint.TOO_LARGE  # exactly as much as allowed
+    async with open_provider("prometheus", options(proxy, maxBytes=20)) as provider:
+        reason, _ = await failure(provider, fleet("c1"))
+        assert reason != endpoint.TOO_LARGE  # exactly as much as allowed
 
     async def bomb(_: web.Request) -> web.StreamResponse:
         small = gzip.compress(b" " * 50_000_000)
         return web.Response(body=small, headers={"Content-Encoding": "gzip"})
 
     proxy.behaviour = bomb
-    async with open_provider("prometheus", options(proxy, maxBytes=100_000)) as found:
-        told, _ = await failure(found, fleet("c1"))
-    assert told == endpoint.TOO_LARGE
+    async with open_provider("prometheus", options(proxy, maxBytes=100_000)) as provider:
+        reason, _ = await failure(provider, fleet("c1"))
+    assert reason == endpoint.TOO_LARGE
 
 
 @pytest.mark.parametrize(
@@ -127,12 +127,12 @@ async def test_incomplete_response_is_rejected_by_default(
         return json.dumps({**json.loads(answer), **more}).encode()
 
     proxy.rewrite = warn
-    async with open_provider("prometheus", options(proxy)) as found:
-        told, said = await failure(found, fleet("c1"))
-    assert told == api.INCOMPLETE
-    assert said == f"free: the result is incomplete: {words}"
-    async with open_provider("prometheus", options(proxy, warnings="accept")) as found:
-        assert await values(found, fleet("c1")) == GOOD
+    async with open_provider("prometheus", options(proxy)) as provider:
+        reason, message = await failure(provider, fleet("c1"))
+    assert reason == api.INCOMPLETE
+    assert message == f"free: the result is incomplete: {words}"
+    async with open_provider("prometheus", options(proxy, warnings="accept")) as provider:
+        assert await values(provider, fleet("c1")) == GOOD
 
 
 async def test_promql_info_is_not_a_warning(proxy: Proxy) -> None:
@@ -142,14 +142,14 @@ async def test_promql_info_is_not_a_warning(proxy: Proxy) -> None:
         return json.dumps({**json.loads(answer), "warnings": [advice]}).encode()
 
     proxy.rewrite = advise
-    async with open_provider("prometheus", options(proxy)) as found:
-        assert await values(found, fleet("c1")) == GOOD
+    async with open_provider("prometheus", options(proxy)) as provider:
+        assert await values(provider, fleet("c1")) == GOOD
 
 
 @pytest.mark.parametrize("timeout", ["2500ms", 7.25, "1m", 1_500_000])
 async def test_query_timeout_is_sent_to_prometheus(proxy: Proxy, timeout: str | float) -> None:
-    async with open_provider("prometheus", options(proxy, timeout=timeout)) as found:
-        assert await values(found, fleet("c1")) == GOOD
+    async with open_provider("prometheus", options(proxy, timeout=timeout)) as provider:
+        assert await values(provider, fleet("c1")) == GOOD
 
 
 async def test_expired_token_file_is_read_again(proxy: Proxy, tmp_path: Path) -> None:
@@ -164,17 +164,17 @@ async def test_expired_token_file_is_read_again(proxy: Proxy, tmp_path: Path) ->
     token = tmp_path / "token"
     token.write_text("first\n")
     given = options(proxy, auth={"tokenFile": "token"})
-    async with open_provider("prometheus", given, folder=tmp_path) as found:
-        assert await values(found, fleet("c1")) == GOOD
+    async with open_provider("prometheus", given, folder=tmp_path) as provider:
+        assert await values(provider, fleet("c1")) == GOOD
         accepted = "Bearer second"
-        told, said = await failure(found, fleet("c1"))
-        assert told == endpoint.UNAUTHORIZED
-        assert "(401: token expired); the token file has not changed" in said
-        assert "first" not in said
+        reason, message = await failure(provider, fleet("c1"))
+        assert reason == endpoint.UNAUTHORIZED
+        assert "(401: token expired); the token file has not changed" in message
+        assert "first" not in message
         token.write_text("second\n")
-        assert await values(found, fleet("c1")) == GOOD
+        assert await values(provider, fleet("c1")) == GOOD
         token.unlink()
-        assert await values(found, fleet("c1")) == GOOD  # what was read last is all there is
+        assert await values(provider, fleet("c1")) == GOOD  # what was read last is all there is
 
 
 async def test_changed_password_file_is_read_again(proxy: Proxy, tmp_path: Path) -> None:
@@ -189,19 +189,19 @@ async def test_changed_password_file_is_read_again(proxy: Proxy, tmp_path: Path)
     password = tmp_path / "password"
     password.write_text("first\n")
     given = options(proxy, auth={"username": "reader", "passwordFile": "password"})
-    async with open_provider("prometheus", given, folder=tmp_path) as found:
-        assert await values(found, fleet("c1")) == GOOD
+    async with open_provider("prometheus", given, folder=tmp_path) as provider:
+        assert await values(provider, fleet("c1")) == GOOD
         accepted = basic("reader", "second")
-        told, said = await failure(found, fleet("c1"))
-        assert told == endpoint.UNAUTHORIZED
-        assert "(401: wrong password); the password file has not changed" in said
-        assert "first" not in said
+        reason, message = await failure(provider, fleet("c1"))
+        assert reason == endpoint.UNAUTHORIZED
+        assert "(401: wrong password); the password file has not changed" in message
+        assert "first" not in message
         password.write_text("second\n")
-        assert await values(found, fleet("c1")) == GOOD
+        assert await values(provider, fleet("c1")) == GOOD
         password.write_text(" \n")
-        told, said = await failure(found, fleet("c1"))
-        assert told == endpoint.NO_CREDENTIALS
-        assert "password is empty" in said
+        reason, message = await failure(provider, fleet("c1"))
+        assert reason == endpoint.NO_CREDENTIALS
+        assert "password is empty" in message
 
 
 @pytest.mark.parametrize("status", [401, 403, 400, 500])
@@ -212,10 +212,10 @@ async def test_secrets_in_error_responses_are_redacted(proxy: Proxy, status: int
 
     proxy.behaviour = parrot
     given = options(proxy, auth={"token": "s3cret-token"}, headers={"X-Key": "s3cret-key"})
-    async with open_provider("prometheus", given) as found:
-        _, said = await failure(found, fleet("c1"))
-    assert "s3cret" not in said
-    assert "*** and *** are no good" in said
+    async with open_provider("prometheus", given) as provider:
+        _, message = await failure(provider, fleet("c1"))
+    assert "s3cret" not in message
+    assert "*** and *** are no good" in message
 
 
 @pytest.mark.parametrize(
@@ -225,10 +225,10 @@ async def test_unreadable_credentials_fail_before_the_request(
     proxy: Proxy, tmp_path: Path, auth: dict[str, str]
 ) -> None:
     given = options(proxy, auth=auth)
-    async with open_provider("prometheus", given, folder=tmp_path) as found:
-        told, said = await failure(found, fleet("c1"))
-    assert told == endpoint.NO_CREDENTIALS
-    assert "nowhere cannot be read" in said
+    async with open_provider("prometheus", given, folder=tmp_path) as provider:
+        reason, message = await failure(provider, fleet("c1"))
+    assert reason == endpoint.NO_CREDENTIALS
+    assert "nowhere cannot be read" in message
     assert not proxy.requests
 
 
@@ -241,8 +241,8 @@ async def test_headers_and_parameters_are_sent(proxy: Proxy) -> None:
         thanos={"dedup": False, "maxSourceResolution": "5m"},
         params={"engine": "thanos"},
     )
-    async with open_provider("prometheus", given) as found:
-        assert await values(found, fleet("c1")) == GOOD
+    async with open_provider("prometheus", given) as provider:
+        assert await values(provider, fleet("c1")) == GOOD
     (request, freshness) = proxy.requests
     assert request.headers["Authorization"] == basic("reader", "pw")
     assert request.headers["X-Scope-OrgID"] == "fleet"
@@ -268,20 +268,20 @@ async def test_tls_is_verified_and_client_certificate_is_sent(monitoring: Monito
     assert client.certificate.name == shown["certFile"]
     async with Proxy(monitoring.server.url).serving(ssl=context) as proxy:
 
-        async def told(auth: dict[str, str], tls: dict[str, Any]) -> str:
+        async def reason_of(auth: dict[str, str], tls: dict[str, Any]) -> str:
             given = options(proxy, auth=auth, tls=tls)
-            async with open_provider("prometheus", given, folder=tmp_path) as found:
-                return (await failure(found, fleet("c1")))[0]
+            async with open_provider("prometheus", given, folder=tmp_path) as provider:
+                return (await failure(provider, fleet("c1")))[0]
 
         async with open_provider(
             "prometheus", options(proxy, auth=shown, tls=trusted), folder=tmp_path
-        ) as found:
-            assert await values(found, fleet("c1")) == GOOD
+        ) as provider:
+            assert await values(provider, fleet("c1")) == GOOD
         given = options(proxy, auth=shown, tls={"insecure": True})
-        async with open_provider("prometheus", given, folder=tmp_path) as found:
-            assert await values(found, fleet("c1")) == GOOD
-        assert await told(shown, {}) == endpoint.UNTRUSTED
+        async with open_provider("prometheus", given, folder=tmp_path) as provider:
+            assert await values(provider, fleet("c1")) == GOOD
+        assert await reason_of(shown, {}) == endpoint.UNTRUSTED
         assert (
-            await told(shown, {"caFile": "ca.crt"}) == endpoint.UNTRUSTED
+            await reason_of(shown, {"caFile": "ca.crt"}) == endpoint.UNTRUSTED
         )  # it is another name's certificate
-        assert await told({}, trusted) == endpoint.UNREACHABLE  #  without a client certificate
+        assert await reason_of({}, trusted) == endpoint.UNREACHABLE  #  without a client certificate

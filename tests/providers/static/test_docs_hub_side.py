@@ -15,8 +15,8 @@ from fairway.providers.http_scorer import provider as http_scorer
 from fairway.providers.prometheus import api
 from fairway.providers.prometheus import provider as prometheus
 from fairway.testing.hub import HubAddress
-from providers.tools.asking import built
 from providers.tools.publishing import hub_of
+from providers.tools.readings import built
 
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLES = ROOT / "examples" / "providers"
@@ -63,11 +63,11 @@ async def test_providers_page_output_is_current(fairway_hub: HubAddress) -> None
 
 def test_providers_page_lists_every_reason() -> None:
     _, _, table = PAGE.partition("## Reasons")
-    told = set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE))
+    documented = set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE))
     there = {
         value
         for module in MODULES
         for name, value in vars(module).items()
         if name.isupper() and isinstance(value, str) and REASON.fullmatch(value)
     }
-    assert told == there
+    assert documented == there

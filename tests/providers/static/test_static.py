@@ -14,8 +14,8 @@ from fairway.providers.runner import running
 from fairway.providers.scales import Direct, Inverted, Spread
 from fairway.testing.builders import cluster
 from fairway.testing.hub import HubAddress
-from providers.tools.asking import StoppedClock, built, fleet, open_provider, values
 from providers.tools.publishing import condition, hub_of, scores
+from providers.tools.readings import StoppedClock, built, fleet, open_provider, values
 
 LINEAR = {"kind": "linear", "low": 0, "high": 10}
 
@@ -41,8 +41,8 @@ async def test_most_specific_static_value_wins() -> None:
         "c2": cluster("c2", labels={"region": "us"}),
         "c3": cluster("c3"),
     }
-    async with open_provider("static", given) as found:
-        assert await values(found, clusters) == {
+    async with open_provider("static", given) as provider:
+        assert await values(provider, clusters) == {
             "c1": {"price": 3.0, "rank": 1.0},
             "c2": {"price": 6.0, "rank": 2.0},
             "c3": {"rank": 9.0},
@@ -50,8 +50,8 @@ async def test_most_specific_static_value_wins() -> None:
 
 
 async def test_undeclared_cluster_has_no_static_score() -> None:
-    async with open_provider("static", options(clusters={"c1": {"rank": 1}})) as found:
-        assert await values(found, fleet("c1", "c2")) == {"c1": {"rank": 1.0}}
+    async with open_provider("static", options(clusters={"c1": {"rank": 1}})) as provider:
+        assert await values(provider, fleet("c1", "c2")) == {"c1": {"rank": 1.0}}
 
 
 async def test_schedule_changes_static_values() -> None:
@@ -60,23 +60,23 @@ async def test_schedule_changes_static_values() -> None:
         clusters={"c1": {"price": 8}, "c2": {"price": 8}},
         schedule=[{"from": "22:00", "to": "06:00", "clusters": ["c1"], "values": {"price": 2}}],
     )
-    found = built("static", given, clock=clock)
-    assert await values(found, fleet("c1", "c2")) == {"c1": {"price": 8.0}, "c2": {"price": 8.0}}
+    provider = built("static", given, clock=clock)
+    assert await values(provider, fleet("c1", "c2")) == {"c1": {"price": 8.0}, "c2": {"price": 8.0}}
     clock.now = datetime(2026, 3, 2, 22, 0, tzinfo=UTC)
-    assert await values(found, fleet("c1", "c2")) == {"c1": {"price": 2.0}, "c2": {"price": 8.0}}
+    assert await values(provider, fleet("c1", "c2")) == {"c1": {"price": 2.0}, "c2": {"price": 8.0}}
     given["schedule"] = [
         {"selector": {"matchLabels": {"a": "b"}}, "values": {"price": 1}},
         {"days": ["mon"], "values": {"price": 4}},
     ]
-    found = built("static", given, clock=clock)
+    provider = built("static", given, clock=clock)
     clusters = {"c1": cluster("c1", labels={"a": "b"}), "c2": cluster("c2")}
-    assert await values(found, clusters) == {"c1": {"price": 1.0}, "c2": {"price": 4.0}}
+    assert await values(provider, clusters) == {"c1": {"price": 1.0}, "c2": {"price": 4.0}}
 
 
 def test_well_known_static_scores_have_default_scale() -> None:
     given = {"scores": [{"name": "cost"}, {"name": "carbon"}, {"name": "latency"}, {"name": "rank"}]}
-    found = built("static", {**given, "defaults": {"rank": 1}})
-    assert [(each.unit, each.scale) for each in found.scores] == [
+    provider = built("static", {**given, "defaults": {"rank": 1}})
+    assert [(score.unit, score.scale) for score in provider.scores] == [
         ("per hour", Inverted(Spread())),
         ("gCO2e/kWh", Inverted(Spread())),
         ("ms", Inverted(Spread())),
@@ -127,16 +127,16 @@ async def test_static_file_is_reloaded_and_invalid_version_ignored(tmp_path: Pat
     path = tmp_path / "values.yaml"
     path.write_text("clusters:\n  c1: {price: 3}\n")
     woken = asyncio.Event()
-    found = built("static", options(file="values.yaml", checkEvery="10ms"), folder=tmp_path)
+    provider = built("static", options(file="values.yaml", checkEvery="10ms"), folder=tmp_path)
 
     async def changed() -> Any:
         async with asyncio.timeout(120):
             await woken.wait()
         woken.clear()
-        return (await found.read(fleet("c1")))["c1"]
+        return (await provider.read(fleet("c1")))["c1"]
 
-    async with found.running(woken.set):
-        assert await values(found, fleet("c1")) == {"c1": {"price": 3.0}}
+    async with provider.running(woken.set):
+        assert await values(provider, fleet("c1")) == {"c1": {"price": 3.0}}
         replace(path, "clusters:\n  c1: {price: 4}\n")
         assert await changed() == Reading(values={"price": 4.0})
         for text, words in {
@@ -161,10 +161,10 @@ async def test_static_file_is_reloaded_and_invalid_version_ignored(tmp_path: Pat
 
 async def test_unknown_static_cluster_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, logger="fairway.providers.static")
-    async with open_provider("static", options(clusters={"c1": {"rank": 1}, "cl2": {"rank": 1}})) as found:
-        await found.read(fleet("c1", "c2"))
-        await found.read(fleet("c1", "c2"))
-    assert [each.getMessage() for each in caplog.records] == ["static: there is no managed cluster cl2"]
+    async with open_provider("static", options(clusters={"c1": {"rank": 1}, "cl2": {"rank": 1}})) as provider:
+        await provider.read(fleet("c1", "c2"))
+        await provider.read(fleet("c1", "c2"))
+    assert [record.getMessage() for record in caplog.records] == ["static: there is no managed cluster cl2"]
 
 
 async def test_static_scores_are_published(fairway_hub: HubAddress) -> None:
@@ -178,7 +178,7 @@ async def test_static_scores_are_published(fairway_hub: HubAddress) -> None:
         await hub.cluster("c1")
         await hub.cluster("c2", tier="gold")
         async with running([built("static", given)], hub=hub.client):
-            cheap = await hub.until("c1", "prices-score", lambda each: scores(each) == {"cost": 100})
-            dear = await hub.until("c2", "prices-score", lambda each: scores(each) == {"cost": 0})
+            cheap = await hub.until("c1", "prices-score", lambda score: scores(score) == {"cost": 100})
+            dear = await hub.until("c2", "prices-score", lambda score: scores(score) == {"cost": 0})
     assert condition(cheap)[2] == "cost 1.5 per hour"
     assert condition(dear)[0] == "True"

@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from fairway.testing.background import background
+from kubehub.testing.background import background
 from providers.tools import prometheus as tool
 from rigs.prometheus import Exporter, PrometheusServer, prometheus_server, served
 
@@ -71,8 +71,8 @@ def program() -> Path:
 
 @contextmanager
 def monitored(folder: Path) -> Iterator[Monitoring]:
-    with background(_monitored(program(), folder)) as found:
-        yield found
+    with background(_monitored(program(), folder)) as running:
+        yield running
 
 
 @asynccontextmanager

@@ -30,15 +30,15 @@ def cache(environ: Mapping[str, str] = os.environ) -> Path:
 
 def cached(environ: Mapping[str, str] = os.environ) -> Path | None:
     """The newest of the cache; versions of one package compare well enough by when they were fetched."""
-    folders = [each for each in cache(environ).glob("*") if not each.name.endswith(UNFINISHED)]
-    programs = [each / PROGRAM for each in sorted(folders, key=lambda each: each.stat().st_mtime)]
-    return next((each for each in reversed(programs) if each.is_file()), None)
+    folders = [path for path in cache(environ).glob("*") if not path.name.endswith(UNFINISHED)]
+    programs = [folder / PROGRAM for folder in sorted(folders, key=lambda folder: folder.stat().st_mtime)]
+    return next((program for program in reversed(programs) if program.is_file()), None)
 
 
 def program(environ: Mapping[str, str] = os.environ) -> Path:
     """Raises PrometheusMissing."""
-    if found := shutil.which(PACKAGE, path=environ.get("PATH")):
-        return Path(found)
+    if path := shutil.which(PACKAGE, path=environ.get("PATH")):
+        return Path(path)
     return cached(environ) or fetch(environ)
 
 
@@ -77,8 +77,8 @@ def fetch(environ: Mapping[str, str] = os.environ) -> Path:
 def _run(command: list[str], *, folder: Path) -> str:
     run = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if run.returncode:
-        said = " ".join((run.stderr or run.stdout).split())[-500:]
-        raise PrometheusMissing(NOT_FETCHED.format(why=f"{Path(command[0]).name} {command[1]}: {said}"))
+        output = " ".join((run.stderr or run.stdout).split())[-500:]
+        raise PrometheusMissing(NOT_FETCHED.format(why=f"{Path(command[0]).name} {command[1]}: {output}"))
     return run.stdout
 
 

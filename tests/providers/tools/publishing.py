@@ -5,9 +5,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from fairway.api.resources import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS
 from fairway.api.score import AddOnPlacementScore
-from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS, Client, NotFound, load
 from fairway.testing.hub import HubAddress
+from kubewire.client import Client, NotFound, load
 from rigs.processes import POLL
 
 DEADLINE = 120.0
@@ -32,27 +33,27 @@ class Hub:
         self, cluster: str, resource: str, awaited: Callable[[AddOnPlacementScore], bool]
     ) -> AddOnPlacementScore:
         """The object, as soon as it is as awaited."""
-        found: AddOnPlacementScore | None = None
+        score: AddOnPlacementScore | None = None
         try:
             async with asyncio.timeout(DEADLINE):
                 while True:
-                    found = await self.score(cluster, resource)
-                    if found is not None and awaited(found):
-                        return found
+                    score = await self.score(cluster, resource)
+                    if score is not None and awaited(score):
+                        return score
                     await asyncio.sleep(POLL)
         except TimeoutError:
-            raise AssertionError(f"{cluster}/{resource} was not as awaited: {found}") from None
+            raise AssertionError(f"{cluster}/{resource} was not as awaited: {score}") from None
 
 
-def scores(found: AddOnPlacementScore) -> dict[str, int]:
-    return {each.name: each.value for each in found.status.scores}
+def scores(score: AddOnPlacementScore) -> dict[str, int]:
+    return {entry.name: entry.value for entry in score.status.scores}
 
 
-def condition(found: AddOnPlacementScore) -> tuple[str, str, str]:
+def condition(score: AddOnPlacementScore) -> tuple[str, str, str]:
     """Status, reason and message; empty while the object is made and not filled yet."""
-    if not found.status.conditions:
+    if not score.status.conditions:
         return "", "", ""
-    (only,) = found.status.conditions
+    (only,) = score.status.conditions
     return only.status, only.reason, only.message
 
 

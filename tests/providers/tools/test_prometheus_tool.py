@@ -40,12 +40,12 @@ def test_installed_prometheus_is_preferred(tmp_path: Path, environ: dict[str, st
 def test_prometheus_package_is_unpacked_once(tmp_path: Path, environ: dict[str, str]) -> None:
     script(tmp_path / "bin", "apt-get", DOWNLOAD)
     script(tmp_path / "bin", "dpkg-deb", UNPACK)
-    found = prometheus.program(environ)
-    assert found == tmp_path / "cache/fairway/prometheus/2.42.0+ds-5/usr/bin/prometheus"
-    assert found.read_text() == "the server"
-    assert [each.name for each in (tmp_path / "cache/fairway/prometheus").iterdir()] == ["2.42.0+ds-5"]
+    program = prometheus.program(environ)
+    assert program == tmp_path / "cache/fairway/prometheus/2.42.0+ds-5/usr/bin/prometheus"
+    assert program.read_text() == "the server"
+    assert [path.name for path in (tmp_path / "cache/fairway/prometheus").iterdir()] == ["2.42.0+ds-5"]
     script(tmp_path / "bin", "apt-get", "sys.exit('nobody should ask')")
-    assert prometheus.program(environ) == found
+    assert prometheus.program(environ) == program
 
 
 def test_missing_prometheus_skips_with_reason(tmp_path: Path, environ: dict[str, str]) -> None:

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 import pytest
 
-from fairway.kube import Client, Connection, Patch, load
-from fairway.kube.resource import NODES, PODS
+from fairway.api.resources import NODES, PODS
 from fairway.providers.provider import Reading
 from fairway.providers.usage import ResourceUsage, UsageOptions
 from fairway.testing.hub import hub_in_thread
+from kubewire.client import Client, Connection, Patch, load
 from providers.usage.objects import Document
 from rigs.kubernetes import background, real_hub
 

@@ -95,25 +95,25 @@ def recount(
 ) -> Totals:
     """From the documents alone, in one pass over every pod for every node."""
     nodes, pods = list(nodes), list(pods)
-    live = [each for each in pods if each["status"]["phase"] not in ("Succeeded", "Failed")]
+    live = [pod for pod in pods if pod["status"]["phase"] not in ("Succeeded", "Failed")]
     totals: dict[str, int] = {}
     largest: dict[str, int] = {}
     whole: dict[str, int] = {}
-    slots = dict.fromkeys([each.name for each in shapes], 0)
+    slots = dict.fromkeys([shape.name for shape in shapes], 0)
     for node in nodes:
         ready = node["status"]["conditions"][0]["status"] == "True"
         if node["spec"]["unschedulable"] or not (ready or not_ready):
             continue
-        taints = {each["key"] for each in node["spec"]["taints"] if each["effect"] != "PreferNoSchedule"}
+        taints = {taint["key"] for taint in node["spec"]["taints"] if taint["effect"] != "PreferNoSchedule"}
         if tainted:
             taints = set()
-        here = [each for each in live if each["spec"].get("nodeName") == node["metadata"]["name"]]
+        here = [pod for pod in live if pod["spec"].get("nodeName") == node["metadata"]["name"]]
         if not terminating:
-            here = [each for each in here if "deletionTimestamp" not in each["metadata"]]
-        asked = [{**effective_requests(msgspec.convert(each, Pod)), "pods": 1} for each in here]
+            here = [pod for pod in here if "deletionTimestamp" not in pod["metadata"]]
+        asked = [{**effective_requests(msgspec.convert(pod, Pod)), "pods": 1} for pod in here]
         free = {}
         for name, amount in amounts_of(node["status"]["allocatable"]).items():
-            requested = sum(each.get(name, 0) for each in asked)
+            requested = sum(amounts.get(name, 0) for amounts in asked)
             real = (used or {}).get(node["metadata"]["name"], {}).get(name)
             taken = {"requests": requested, "usage": requested if real is None else real}.get(
                 basis, max(requested, real or 0)
@@ -129,15 +129,15 @@ def recount(
                 largest[name] = max(largest.get(name, amount), amount)
                 whole[name] = whole.get(name, 0) + amounts_of(node["status"]["allocatable"])[name]
     waiting = [
-        each
-        for each in live
-        if not each["spec"].get("nodeName")
-        and not each["spec"].get("schedulingGates")
-        and "deletionTimestamp" not in each["metadata"]
+        pod
+        for pod in live
+        if not pod["spec"].get("nodeName")
+        and not pod["spec"].get("schedulingGates")
+        and "deletionTimestamp" not in pod["metadata"]
     ]
     pending: dict[str, int] = {}
-    for each in waiting:
-        for name, amount in effective_requests(msgspec.convert(each, Pod)).items():
+    for pod in waiting:
+        for name, amount in effective_requests(msgspec.convert(pod, Pod)).items():
             pending[name] = pending.get(name, 0) + amount
     return Totals(
         free=totals,

@@ -99,7 +99,7 @@ def test_unreadable_object_is_named_until_fixed() -> None:
     accounting = Accounting()
     accounting.update_node(as_node(node("n1", {"cpu": "garbage", "pods": "5"})))
     accounting.update_pod(as_pod(pod("p", "n1", {"cpu": "x"}, namespace="shop")))
-    assert [each.partition(": quantity")[0] for each in accounting.problems] == [
+    assert [problem.partition(": quantity")[0] for problem in accounting.problems] == [
         "Node n1: allocatable cpu",
         "Pod shop/p: cpu",
     ]

@@ -13,14 +13,18 @@ GPU = "nvidia.com/gpu"
 
 def scores(given: dict[str, Any], accounting: Accounting) -> dict[str, int]:
     totals = accounting.totals()
-    taken = {each.score: each.measure(totals) for each in measures(UsageOptions.read(given, environment={}))}
+    taken = {
+        measure.score: measure.measure(totals)
+        for measure in measures(UsageOptions.read(given, environment={}))
+    }
     return {score.name: score.scale.score(value) for score, value in taken.items() if value is not None}
 
 
 def raw(given: dict[str, Any], accounting: Accounting) -> dict[str, float]:
     totals = accounting.totals()
     taken = {
-        each.score.name: each.measure(totals) for each in measures(UsageOptions.read(given, environment={}))
+        measure.score.name: measure.measure(totals)
+        for measure in measures(UsageOptions.read(given, environment={}))
     }
     return {name: value for name, value in taken.items() if value is not None}
 
@@ -81,17 +85,21 @@ def test_usage_limits_change_scores() -> None:
         "limits": {"cpuAvailable": 32, "mem": "128Gi", "gpuNodeAvailable": 8},
         "scales": {"node": "linear"},
     }
-    found = scores(given, free(cpu="16", memory="64Gi", **{GPU: "2"}))
-    assert (found["cpuAvailable"], found["memAvailable"], found["memNodeAvailable"]) == (50, 50, 50)
-    assert found["gpuNodeAvailable"] == 25
+    published = scores(given, free(cpu="16", memory="64Gi", **{GPU: "2"}))
+    assert (published["cpuAvailable"], published["memAvailable"], published["memNodeAvailable"]) == (
+        50,
+        50,
+        50,
+    )
+    assert published["gpuNodeAvailable"] == 25
 
 
 def test_logarithmic_usage_score_separates_small_and_large() -> None:
     name = "cpuClusterAvailable"
-    found = [scores({}, free(cpu=str(cores)))[name] for cores in (0, 2, 4, 50, 100, 200, 2000, 4000, 9999)]
-    assert found[0] == 0
-    assert found[4] == 50
-    assert sorted(set(found)) == found
+    values = [scores({}, free(cpu=str(cores)))[name] for cores in (0, 2, 4, 50, 100, 200, 2000, 4000, 9999)]
+    assert values[0] == 0
+    assert values[4] == 50
+    assert sorted(set(values)) == values
 
 
 def test_absent_resources_have_no_score() -> None:
@@ -105,8 +113,8 @@ def test_absent_resources_have_no_score() -> None:
 
 
 def test_cluster_without_nodes_scores_zero() -> None:
-    found = scores({}, Accounting())
-    assert {name for name, score in found.items() if score == 0} == {
+    published = scores({}, Accounting())
+    assert {name for name, score in published.items() if score == 0} == {
         "cpuAvailable",
         "memAvailable",
         "cpuNodeAvailable",
@@ -115,23 +123,23 @@ def test_cluster_without_nodes_scores_zero() -> None:
         "memClusterAvailable",
         "podsAvailable",
     }
-    assert found["podsPending"] == 100
+    assert published["podsPending"] == 100
 
 
 def test_raw_usage_values_have_display_units() -> None:
     accounting = free(cpu="1500m", memory="3Gi", **{"hugepages-2Mi": "512Mi", "example.com/card": "7"})
-    found = raw({"resources": {"huge": "hugepages-2Mi", "card": "example.com/card"}}, accounting)
-    assert (found["cpuAvailable"], found["memAvailable"], found["podsAvailable"]) == (1.5, 3.0, 110.0)
-    assert (found["hugeNodeAvailable"], found["cardClusterAvailable"]) == (0.5, 7.0)
+    values = raw({"resources": {"huge": "hugepages-2Mi", "card": "example.com/card"}}, accounting)
+    assert (values["cpuAvailable"], values["memAvailable"], values["podsAvailable"]) == (1.5, 3.0, 110.0)
+    assert (values["hugeNodeAvailable"], values["cardClusterAvailable"]) == (0.5, 7.0)
 
 
 def test_count_pending_reduces_free_resources() -> None:
     accounting = free(cpu="16", memory="8Gi")
     accounting.update_pod(as_pod(pod("p", requests={"cpu": "4", "memory": "20Gi"}, phase="Pending")))
     assert raw({}, accounting)["cpuAvailable"] == 16.0
-    found = raw({"countPending": True}, accounting)
-    assert (found["cpuAvailable"], found["memAvailable"], found["podsAvailable"]) == (12.0, 0.0, 109.0)
-    assert found["cpuNodeAvailable"] == 16.0
+    values = raw({"countPending": True}, accounting)
+    assert (values["cpuAvailable"], values["memAvailable"], values["podsAvailable"]) == (12.0, 0.0, 109.0)
+    assert values["cpuNodeAvailable"] == 16.0
     assert scores({}, accounting)["podsPending"] < 100
 
 
@@ -177,25 +185,25 @@ def test_ratios_are_free_share_of_allocatable() -> None:
     names = ("ResourceRatioCPU", "ResourceRatioMemory")
     assert [scores({"ratios": True}, accounting)[name] for name in names] == [75, 75]
     accounting.remove_node(as_node(node("n2", {"cpu": "8", "memory": "16Gi"})))
-    found = raw({"ratios": True}, accounting)
-    assert found["ResourceRatioCPU"] == pytest.approx(100 * 16 / 24)
+    values = raw({"ratios": True}, accounting)
+    assert values["ResourceRatioCPU"] == pytest.approx(100 * 16 / 24)
     assert scores({"ratios": True}, Accounting())["ResourceRatioCPU"] == 0
     assert not set(names) & set(scores({}, accounting))
 
 
 def test_every_usage_score_has_a_meaning() -> None:
-    for each in measures(UsageOptions.read({"shapes": {"web": {"cpu": 1}}}, environment={})):
-        assert each.score.meaning.endswith(".")
-        assert each.score.unit or each.score.name[:3] in ("gpu", "tpu")
+    for measure in measures(UsageOptions.read({"shapes": {"web": {"cpu": 1}}}, environment={})):
+        assert measure.score.meaning.endswith(".")
+        assert measure.score.unit or measure.score.name[:3] in ("gpu", "tpu")
 
 
 def test_environment_selects_usage_scores() -> None:
     named = {"SCORES": "memAvailable, cpuAvailable"}
-    assert [each.score.name for each in measures(UsageOptions.read({}, environment=named))] == [
+    assert [measure.score.name for measure in measures(UsageOptions.read({}, environment=named))] == [
         "cpuAvailable",
         "memAvailable",
     ]
     chosen = UsageOptions.read({"scores": ["podsAvailable"]}, environment=named)
-    assert [each.score.name for each in measures(chosen)] == ["podsAvailable"]
+    assert [measure.score.name for measure in measures(chosen)] == ["podsAvailable"]
     with pytest.raises(OptionsError, match="cpuAvailble"):
         measures(UsageOptions.read({}, environment={"SCORES": "cpuAvailble"}))

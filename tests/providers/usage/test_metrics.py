@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from fairway.kube import Client, Connection
-from fairway.kube.transport import Retry
 from fairway.providers.usage.metrics import Meter
+from kubewire.client import Client, Connection
+from kubewire.client.transport import Retry
 
 PATH = "/apis/metrics.k8s.io/v1beta1/nodes"
 INTERVAL = 60.0
@@ -79,10 +79,10 @@ async def test_invalid_metrics_affect_only_their_node(caplog: pytest.LogCaptureF
 
 
 @pytest.mark.parametrize(
-    ("status", "told"), [(404, "does not serve metrics.k8s.io"), (403, "no permission to list")]
+    ("status", "logged"), [(404, "does not serve metrics.k8s.io"), (403, "no permission to list")]
 )
 async def test_missing_metrics_api_is_logged_once(
-    status: int, told: str, caplog: pytest.LogCaptureFixture
+    status: int, logged: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
     api = Api(status=status)
@@ -91,7 +91,9 @@ async def test_missing_metrics_api_is_logged_once(
             assert await meter.request() == {}
             api.now += INTERVAL
         assert meter.problem == ""
-    assert [told in each.message for each in caplog.records if each.name.endswith("usage.metrics")] == [True]
+    assert [
+        logged in record.message for record in caplog.records if record.name.endswith("usage.metrics")
+    ] == [True]
 
 
 async def test_failing_metrics_expire_after_some_intervals() -> None:

@@ -1,8 +1,8 @@
 import msgspec
 import pytest
 
-from fairway.kube.codec import codec_of
 from fairway.providers.usage.objects import NodeRoom, PodUse, UpstreamPodUse, vector_of
+from kubewire.client.codec import codec_of
 from providers.usage.objects import GIB, as_node, as_pod, node, pod
 
 

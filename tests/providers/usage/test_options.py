@@ -58,7 +58,7 @@ def test_all_usage_options() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         ({"bassis": "usage"}, "bassis: is an unknown field; did you mean 'basis'?"),
         ({"basis": "used"}, "basis: must be one of both, requests, usage"),
@@ -88,10 +88,10 @@ def test_all_usage_options() -> None:
         ({"parity": "upstream", "limits": {"cpu": 4}}, "limits: parity determines it; remove it"),
     ],
 )  # fmt: skip
-def test_invalid_usage_option_names_its_field(given: dict[str, Any], told: str) -> None:
+def test_invalid_usage_option_names_its_field(given: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionsError) as refused:
         read(given)
-    assert str(refused.value).startswith(told)
+    assert str(refused.value).startswith(message)
 
 
 def test_usage_limits_from_environment() -> None:

@@ -9,16 +9,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from fairway.kube import Client, Connection, Informer
-from fairway.kube.credentials import Impersonation
-from fairway.kube.resource import NODES, PODS
+from fairway.api.resources import NODES, PODS
 from fairway.providers.provider import ProviderError
 from fairway.providers.usage import RULES, ResourceUsage, UsageOptions
 from fairway.providers.usage.accounting import Totals
 from fairway.testing.hub import hub_in_thread
+from kubewire.client import Client, Connection, Informer
+from kubewire.client.credentials import Impersonation
 from providers.usage.conftest import PATIENCE, Cluster, watched
+from providers.usage.document_server import document_server
 from providers.usage.objects import Document, node, pod, recount
-from providers.usage.odd_server import odd_server
 from rights import grant
 from rigs.kubernetes import Tools, real_hub
 
@@ -63,8 +63,8 @@ async def test_incremental_usage_equals_full_count(cluster: Cluster) -> None:
     chance = random.Random(7)
     nodes = [node(f"n{number}", {**ROOMY, "cpu": str(8 + number)}) for number in range(4)]
     nodes[3]["spec"]["unschedulable"] = True
-    for each in nodes:
-        await cluster.node(each)
+    for document in nodes:
+        await cluster.node(document)
     pods: dict[str, Document] = {}
     async with watched(cluster.client, **NO_METRICS) as seen:
         for number in range(30):
@@ -77,9 +77,9 @@ async def test_incremental_usage_equals_full_count(cluster: Cluster) -> None:
             pods[f"p{number}"] = pod(f"p{number}", where, requests, phase=phase)
             await cluster.pod(pods[f"p{number}"])
             if chance.random() < 0.3:
-                gone = chance.choice(sorted(pods))
-                del pods[gone]
-                await cluster.no_pod(gone)
+                removed = chance.choice(sorted(pods))
+                del pods[removed]
+                await cluster.no_pod(removed)
         expected = recount(nodes, pods.values())
         reading = await seen.until(
             cpuAvailable=expected.free["cpu"] / 1000,
@@ -159,11 +159,11 @@ async def test_unreadable_object_is_named_and_others_counted() -> None:
     nodes[2]["status"]["conditions"] = "none"
     pods = [pod("a", "n1", {"cpu": "4", "memory": "much"}, namespace="shop")]
     content = {"/api/v1/nodes": nodes, "/api/v1/pods": pods}
-    async with odd_server(content) as client, watched(client, **NO_METRICS) as seen:
+    async with document_server(content) as client, watched(client, **NO_METRICS) as seen:
         reading = await seen.until(cpuAvailable=12.0, memAvailable=72.0, podsAvailable=114.0)
-    told = reading.problem.split("; ")
-    assert 'Node n2: allocatable cpu: quantity "garbage" does not start with a number' in told
-    assert 'Pod shop/a: memory: quantity "much" does not start with a number' in told
+    problems = reading.problem.split("; ")
+    assert 'Node n2: allocatable cpu: quantity "garbage" does not start with a number' in problems
+    assert 'Pod shop/a: memory: quantity "much" does not start with a number' in problems
     assert "Node n3: status.conditions: Expected `array`, got `str`" in reading.problem
     assert reading.reason == "Unreadable"
 
@@ -171,7 +171,7 @@ async def test_unreadable_object_is_named_and_others_counted() -> None:
 async def test_number_of_named_problems_is_limited() -> None:
     nodes = [node(f"n{number}", {"cpu": "garbage"}) for number in range(9)]
     content: dict[str, list[Document]] = {"/api/v1/nodes": nodes, "/api/v1/pods": []}
-    async with odd_server(content) as client, watched(client, **NO_METRICS) as seen:
+    async with document_server(content) as client, watched(client, **NO_METRICS) as seen:
         reading = await seen.until(cpuAvailable=0.0)
     assert reading.problem.endswith("; and 4 more")
 
@@ -254,10 +254,12 @@ async def test_usage_with_simulated_kubelets(tmp_path: Path, kube_tools: Tools) 
 
 def _recounted(nodes: list[Document], pods: list[Document]) -> Totals:
     """As the API server returns it, without empty fields."""
-    for each in nodes:
-        conditions = [found for found in each["status"]["conditions"] if found["type"] == "Ready"]
-        each["status"]["conditions"] = conditions
+    for document in nodes:
+        conditions = [
+            condition for condition in document["status"]["conditions"] if condition["type"] == "Ready"
+        ]
+        document["status"]["conditions"] = conditions
         # No controller removes the taint here, and the node reports Ready.
-        taints = [found for found in each["spec"].get("taints", []) if "not-ready" not in found["key"]]
-        each["spec"] = {"unschedulable": False, "taints": taints}
+        taints = [taint for taint in document["spec"].get("taints", []) if "not-ready" not in taint["key"]]
+        document["spec"] = {"unschedulable": False, "taints": taints}
     return recount(nodes, pods)

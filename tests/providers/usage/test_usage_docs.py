@@ -23,17 +23,17 @@ def rows(first: str) -> list[list[str]]:
 
 
 def test_usage_page_lists_all_scores() -> None:
-    found = {
-        each.score.name: each.score.scale
-        for each in measures(UsageOptions.read({"shapes": {"web": {"cpu": 1}}}, environment={}))
+    scales = {
+        measure.score.name: measure.score.scale
+        for measure in measures(UsageOptions.read({"shapes": {"web": {"cpu": 1}}}, environment={}))
     }
-    told = {row[0].strip("`"): row[2:] for row in rows("score")}
-    assert told.keys() == found.keys()
-    for name, (scale, limit) in told.items():
-        assert type(found[name]) is SCALES[scale]
+    documented = {row[0].strip("`"): row[2:] for row in rows("score")}
+    assert documented.keys() == scales.keys()
+    for name, (scale, limit) in documented.items():
+        assert type(scales[name]) is SCALES[scale]
         if limit:
-            assert found[name].score(float(limit)) == 100
-            assert found[name].score(float(limit) * 0.9) < 100
+            assert scales[name].score(float(limit)) == 100
+            assert scales[name].score(float(limit) * 0.9) < 100
 
 
 def test_usage_page_lists_scales() -> None:
@@ -43,20 +43,20 @@ def test_usage_page_lists_scales() -> None:
         options = UsageOptions.read(
             yaml.safe_load(other) if other.startswith("floor") else {}, environment={}
         )
-        (score,) = (each.score for each in measures(options) if each.score.name == name)
+        (score,) = (measure.score for measure in measures(options) if measure.score.name == name)
         assert [int(point) for point in points] == [score.scale.score(float(number)) for number in NUMBERS]
 
 
 def test_usage_page_options_are_complete_and_valid() -> None:
     given = yaml.safe_load(PAGE.partition("```yaml\n")[2].partition("```")[0])
     options = UsageOptions.read(given, environment={})
-    assert {each.score.name for each in measures(options)} == set(given["scores"])
+    assert {measure.score.name for measure in measures(options)} == set(given["scores"])
     known = re.findall(r"^(\w+):", options_module.__doc__ or "", re.MULTILINE)
     assert set(known) - set(given) == {"parity"}
 
 
 def test_usage_page_lists_rights() -> None:
-    told = PAGE.partition("It needs to")[2].partition(", nothing else")[0]
+    documented = PAGE.partition("It needs to")[2].partition(", nothing else")[0]
     for rule in RULES:
         for verb in rule.verbs:
-            assert f"`{verb}`" in told
+            assert f"`{verb}`" in documented

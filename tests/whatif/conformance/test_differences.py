@@ -4,7 +4,7 @@ from fairway.whatif.conformance.differences import Difference, differences
 
 
 @pytest.mark.parametrize(
-    ("expected", "got", "found"),
+    ("expected", "got", "expected_differences"),
     [
         ({"a": 1}, {"a": 1}, []),
         ({"a": None}, {"a": [1, 2]}, []),
@@ -24,9 +24,9 @@ from fairway.whatif.conformance.differences import Difference, differences
     ],
 )
 def test_differences_list_every_differing_field(
-    expected: object, got: object, found: list[Difference]
+    expected: object, got: object, expected_differences: list[Difference]
 ) -> None:
-    assert list(differences(expected, got)) == found
+    assert list(differences(expected, got)) == expected_differences
 
 
 def test_long_values_of_differences_are_truncated() -> None:

@@ -61,7 +61,7 @@ CLUSTERS = {
 
 
 @pytest.mark.parametrize(
-    ("row", "found"),
+    ("row", "expected"),
     [
         ({"expr": "1 + 1", "compile": "ok", "type": "int", "results": [{"value": 2, "cost": 1}]}, []),
         ({"expr": "1 + 1", "compile": "ok", "type": "bool", "results": [{"value": 2, "cost": 1}]}, ["type"]),
@@ -115,10 +115,10 @@ CLUSTERS = {
     ],
 )
 def test_difference_in_each_recorded_field_of_an_expression_is_found(
-    tmp_path: Path, row: Row, found: list[str]
+    tmp_path: Path, row: Row, expected: list[str]
 ) -> None:
     (result,) = open_recording(write(tmp_path / "x", CLUSTERS, row)).run()
-    assert [difference.path for difference in result.differences] == found
+    assert [difference.path for difference in result.differences] == expected
 
 
 def test_crash_of_the_implementation_is_one_failed_row(
@@ -175,6 +175,7 @@ def test_recording_family_without_runner_is_rejected(tmp_path: Path, monkeypatch
         (b"\n \n", "contains no recorded results"),
         (b"hello\n", "x:1: not a JSON object"),
         (b"[1]\n", "x:1: not a JSON object"),
+        (b'{"a":' * 100_000, "x:1: not a JSON object: nested too deeply"),
         (b'{"a": 1}\n', r"x:1: not a recording of a known family \(placement, cel, "),
         (b"\x1f\x8bxx", "cannot be read"),
     ],
@@ -214,3 +215,8 @@ def test_invalid_line_of_recording_is_named(tmp_path: Path) -> None:
         list(open_recording(write(tmp_path / "x", good, {"text": "1"})).run())
     with pytest.raises(ConformanceError, match=":2: not a JSON object"):
         list(open_recording(write(tmp_path / "x", good, [])).run())
+    deep = write(tmp_path / "x", good)
+    with Path(deep).open("ab") as stream:
+        stream.write(b'{"a":' * 100_000)
+    with pytest.raises(ConformanceError, match=":2: not a JSON object: nested too deeply"):
+        list(open_recording(deep).run())

@@ -1,5 +1,7 @@
 """Simulations of hosted clusters: bursts, traces and what they measure."""
 
+from io import StringIO
+
 import pytest
 
 from fairway.whatif.hosting import (
@@ -16,8 +18,11 @@ from fairway.whatif.hosting.arrivals import (
     BAD_NUMBER,
     BAD_SIZE,
     EMPTY,
+    LONG_LINE,
     LONGEST,
+    LONGEST_LINE,
     NO_HEADER,
+    NOT_CSV,
     TWICE,
     UNKNOWN_COLUMN,
 )
@@ -60,7 +65,7 @@ def test_room_of_a_deleted_hosted_cluster_is_used_again() -> None:
 
 
 def test_trace_is_read_from_csv_in_order_of_time() -> None:
-    read = read_trace(["seconds,name,size,lifetime", "5,b,large,60", "1,a,,"])
+    read = read_trace(StringIO("seconds,name,size,lifetime\n5,b,large,60\n1,a,,\n"))
     assert read == [
         Arrival(at=SECOND, name="a"),
         Arrival(at=5 * SECOND, name="b", size="large", lifetime=60 * SECOND),
@@ -87,12 +92,22 @@ def test_trace_is_read_from_csv_in_order_of_time() -> None:
             BAD_SIZE.format(line=2, text="huge", known="large, medium, small"),
             id="unknown size",
         ),
+        pytest.param(
+            ["seconds,name", "1," + "a" * LONGEST_LINE],
+            LONG_LINE.format(line=2, most=LONGEST_LINE, columns="seconds, name, size, tenant, lifetime"),
+            id="long line",
+        ),
+        pytest.param(
+            ["seconds", '"' + "1" * 100, *["1" * 4000] * 40],
+            NOT_CSV.format(line=35, reason="field larger than field limit (131072)"),
+            id="open quotation mark",
+        ),
         pytest.param(["seconds,name", "1,a", "2,a"], TWICE.format(line=3, text="a"), id="same name"),
     ],
 )
 def test_bad_trace_is_refused_with_line_and_remedy(lines: list[str], message: str) -> None:
     with pytest.raises(TraceError) as caught:
-        read_trace(lines)
+        read_trace(StringIO("\n".join(lines)))
     assert str(caught.value) == message
 
 

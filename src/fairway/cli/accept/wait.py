@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from fairway.api.cluster import CONDITION_ACCEPTED, CONDITION_AVAILABLE, ManagedCluster
-from fairway.api.meta import TRUE, Condition, find_condition
+from fairway.api.resources import MANAGED_CLUSTERS
 from fairway.cli.client.wait import wait
 from fairway.cli.client.watch import Feed
 from fairway.klusterlet.names import JOINED
-from fairway.kube import MANAGED_CLUSTERS, Client, Deleted, Updated
-from fairway.kube.change import Change
+from kubewire.api.meta import TRUE, Condition, find_condition
+from kubewire.client import Client, Deleted
+from kubewire.client.change import Change
 
 DELETED: Final = "the cluster was deleted"
 NO_HUB: Final = (
@@ -32,12 +33,12 @@ async def wait_available(client: Client, names: Sequence[str], *, seconds: float
         if isinstance(change, Deleted):
             clusters.pop(change.object.metadata.name, None)
             return
-        new = change.new if isinstance(change, Updated) else change.object
+        new = change.object
         clusters[new.metadata.name] = new
 
     def missing() -> dict[str, str]:
-        found = {name: missing_step(clusters.get(name)) for name in names}
-        return {name: why for name, why in found.items() if why}
+        steps = {name: missing_step(clusters.get(name)) for name in names}
+        return {name: why for name, why in steps.items() if why}
 
     # A field selector can name one cluster only; several need a watch of all.
     one = len(names) == 1
@@ -51,9 +52,9 @@ def missing_step(cluster: ManagedCluster | None) -> str:
     if cluster is None:
         return DELETED
     for kind, absent in _STEPS:
-        found = find_condition(cluster.status.conditions or (), kind)
-        if found is None or found.status != TRUE:
-            return absent if found is None else _describe(found)
+        condition = find_condition(cluster.status.conditions or (), kind)
+        if condition is None or condition.status != TRUE:
+            return absent if condition is None else _describe(condition)
     return ""
 
 

@@ -4,9 +4,9 @@ from typing import Any, Final
 
 import click
 
-from fairway.api.kinds import encode
-from fairway.api.selector import LabelSelector, SelectorError, compile_selector
-from fairway.api.selector_parser import parse_selector
+from kubewire.api.encoding import encode
+from kubewire.api.selector import LabelSelector, SelectorError, compile_selector
+from kubewire.api.selector_parser import parse_selector
 
 BAD_SELECTOR: Final = (
     "{given!r} is not a label selector: {reason}; write for example env=prod, env!=dev, 'env in (prod,stage)', gpu "
@@ -18,10 +18,10 @@ EMPTY: Final = "the selector is empty"
 def label_selector(text: str) -> dict[str, Any]:
     """Raises click's usage error."""
     try:
-        found = LabelSelector(matchExpressions=parse_selector(text))
-        if not found.matchExpressions:
+        selector = LabelSelector(matchExpressions=parse_selector(text))
+        if not selector.matchExpressions:
             raise SelectorError(EMPTY)
-        compile_selector(found)
+        compile_selector(selector)
     except SelectorError as error:
         raise click.UsageError(BAD_SELECTOR.format(given=text, reason=error)) from None
-    return encode(found)
+    return encode(selector)

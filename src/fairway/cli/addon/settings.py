@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import click
 
-from fairway.cli.agent.command import run as agent_run
 from fairway.cli.agent.process import READS_FLEET, Job, check
+from fairway.cli.commands.agent import run as agent_run
 from fairway.cli.errors import BadInputError
 from fairway.providers.addon import IMAGE, VARIABLES, Plan, container
 from fairway.providers.catalogue import CATALOGUE
@@ -69,13 +69,13 @@ def _refusal(settings: Mapping[str, str], reason: str) -> click.UsageError:
 
 def _read(plan: Plan, values: Mapping[str, str]) -> None:
     template = container(plan)
-    arguments = [_fill(each, values) for each in template["args"]]
+    arguments = [_fill(argument, values) for argument in template["args"]]
     # The agent does not have the environment of this process.
     given = agent_run.make_context("run", arguments, auto_envvar_prefix=None).params
     known = tuple(name for name in given["providers"] if _is_known(plan, name))
     if given["interval"] is not None and given["interval"] < SHORTEST_INTERVAL:
         raise BadInputError(TOO_OFTEN)
-    environment = {each["name"]: _fill(each["value"], values) for each in template["env"]}
+    environment = {variable["name"]: _fill(variable["value"], values) for variable in template["env"]}
     if known:
         check(_job(given, providers=known), environment=environment)
 
@@ -90,7 +90,7 @@ def _is_known(plan: Plan, name: str) -> bool:
     if name in installed():
         return True
     if plan.image == IMAGE:
-        known = [each for each, entry in CATALOGUE.items() if not entry.fleet]
+        known = [provider for provider, entry in CATALOGUE.items() if not entry.fleet]
         near = get_close_matches(name, known, n=1)
         hint = NEAR.format(near=near[0]) if near else ""
         raise BadInputError(UNKNOWN_PROVIDER.format(name=name, hint=hint, known=", ".join(known)))

@@ -8,21 +8,20 @@ from typing import Any, Final
 
 from fairway.api.addon import PLACEMENTS as PLACEMENTS_STRATEGY
 from fairway.api.addon import ClusterManagementAddOn, ManagedClusterAddOn
-from fairway.api.meta import FALSE, TRUE, find_condition, format_time
 from fairway.api.placement import PLACEMENT_LABEL
-from fairway.api.score import AddOnPlacementScore
-from fairway.cli.client.objects import listed
-from fairway.kube import (
+from fairway.api.resources import (
     ADD_ON_PLACEMENT_SCORES,
     CLUSTER_MANAGEMENT_ADD_ONS,
     MANAGED_CLUSTER_ADD_ONS,
     MANAGED_CLUSTERS,
     PLACEMENT_DECISIONS,
     PLACEMENTS,
-    Client,
-    NotFound,
 )
+from fairway.api.score import AddOnPlacementScore
+from fairway.cli.client.objects import listed
 from fairway.providers.addon import FAIRWAY, MANAGED_BY, SCORE_LABEL
+from kubewire.api.meta import FALSE, TRUE, find_condition, format_time
+from kubewire.client import Client, NotFound
 
 UPDATED: Final = "AddOnPlacementScoreUpdated"
 AVAILABLE: Final = "Available"
@@ -87,7 +86,7 @@ class Report:
     def healthy(self) -> bool:
         if self.for_all and self.without_agent:
             return False
-        return bool(self.clusters) and all(each.healthy for each in self.clusters)
+        return bool(self.clusters) and all(cluster.healthy for cluster in self.clusters)
 
     def summary(self) -> str:
         lines = [self._running()]
@@ -107,10 +106,10 @@ class Report:
     def _running(self) -> str:
         if not self.clusters:
             return NONE_SELECTED.format(name=self.add_on, where=self.where)
-        publishing = sum(each.publishing for each in self.clusters)
+        publishing = sum(cluster.publishing for cluster in self.clusters)
         return SUMMARY.format(
             name=self.add_on,
-            running=sum(each.available == TRUE for each in self.clusters),
+            running=sum(cluster.available == TRUE for cluster in self.clusters),
             all=len(self.clusters),
             clusters="cluster" if len(self.clusters) == 1 else "clusters",
             publishing=publishing,
@@ -121,10 +120,10 @@ class Report:
         return {
             "addon": self.add_on,
             "clusters": len(self.clusters),
-            "running": sum(each.available == TRUE for each in self.clusters),
-            "publishing": sum(each.publishing for each in self.clusters),
+            "running": sum(cluster.available == TRUE for cluster in self.clusters),
+            "publishing": sum(cluster.publishing for cluster in self.clusters),
             "withoutAgent": list(self.without_agent),
-            "perCluster": [each.row() for each in self.clusters],
+            "perCluster": [cluster.row() for cluster in self.clusters],
         }
 
 
@@ -135,29 +134,31 @@ async def report(client: Client, *, add_on: str, provider: str, now: datetime) -
     except NotFound:
         return None
     add_ons = {
-        each.metadata.namespace: each
-        for each in await listed(client, MANAGED_CLUSTER_ADD_ONS)
-        if each.metadata.name == add_on
+        agent.metadata.namespace: agent
+        for agent in await listed(client, MANAGED_CLUSTER_ADD_ONS)
+        if agent.metadata.name == add_on
     }
     scores = _newest_scores(await listed(client, ADD_ON_PLACEMENT_SCORES), provider)
     present = add_ons.keys() | await _selected(client, offer)
-    found = (
+    statuses = (
         _cluster_status(cluster, add_ons.get(cluster), scores.get(cluster), provider=provider, now=now)
         for cluster in sorted(present)
     )
     accepted = {
-        each.metadata.name for each in await listed(client, MANAGED_CLUSTERS) if each.spec.hubAcceptsClient
+        cluster.metadata.name
+        for cluster in await listed(client, MANAGED_CLUSTERS)
+        if cluster.spec.hubAcceptsClient
     }
     return Report(
         add_on=add_on,
         where=_where(offer),
-        clusters=tuple(found),
+        clusters=tuple(statuses),
         without_agent=tuple(sorted(accepted - present)),
         for_all=await _is_for_all(client, offer),
     )
 
 
-def _newest_scores(found: Iterable[AddOnPlacementScore], provider: str) -> dict[str, AddOnPlacementScore]:
+def _newest_scores(published: Iterable[AddOnPlacementScore], provider: str) -> dict[str, AddOnPlacementScore]:
     """Return the provider's score of each cluster, by label, because its name can be configured (SCORE_NAME)."""
     scores: dict[str, AddOnPlacementScore] = {}
 
@@ -166,11 +167,11 @@ def _newest_scores(found: Iterable[AddOnPlacementScore], provider: str) -> dict[
         own = score.metadata.labels.get(SCORE_LABEL) == provider
         return own, until or datetime.min.replace(tzinfo=UTC)
 
-    for each in found:
-        if each.metadata.labels.get(SCORE_LABEL) == provider or each.metadata.name == f"{provider}-score":
-            cluster = each.metadata.namespace
-            if cluster not in scores or order(each) > order(scores[cluster]):
-                scores[cluster] = each
+    for score in published:
+        if score.metadata.labels.get(SCORE_LABEL) == provider or score.metadata.name == f"{provider}-score":
+            cluster = score.metadata.namespace
+            if cluster not in scores or order(score) > order(scores[cluster]):
+                scores[cluster] = score
     return scores
 
 
@@ -179,9 +180,9 @@ async def _is_for_all(client: Client, offer: ClusterManagementAddOn) -> bool:
     strategy = offer.spec.installStrategy
     if strategy.type != PLACEMENTS_STRATEGY:
         return False
-    for each in strategy.placements:
+    for placement in strategy.placements:
         with suppress(NotFound):
-            spec = (await client.get(PLACEMENTS, each.name, namespace=each.namespace)).spec
+            spec = (await client.get(PLACEMENTS, placement.name, namespace=placement.namespace)).spec
             if not spec.predicates and spec.numberOfClusters is None:
                 return True
     return False
@@ -192,9 +193,9 @@ async def _selected(client: Client, offer: ClusterManagementAddOn) -> set[str]:
     if strategy.type != PLACEMENTS_STRATEGY:
         return set()
     clusters: set[str] = set()
-    for each in strategy.placements:
+    for placement in strategy.placements:
         pages = await client.list(
-            PLACEMENT_DECISIONS, namespace=each.namespace, labels=f"{PLACEMENT_LABEL}={each.name}"
+            PLACEMENT_DECISIONS, namespace=placement.namespace, labels=f"{PLACEMENT_LABEL}={placement.name}"
         )
         clusters |= {decision.clusterName for page in pages.items for decision in page.status.decisions}
     return clusters
@@ -204,7 +205,7 @@ def _where(offer: ClusterManagementAddOn) -> str:
     strategy = offer.spec.installStrategy
     if strategy.type != PLACEMENTS_STRATEGY:
         return "manually, by a ManagedClusterAddOn in the cluster's namespace"
-    names = ", ".join(f"{each.namespace}/{each.name}" for each in strategy.placements)
+    names = ", ".join(f"{placement.namespace}/{placement.name}" for placement in strategy.placements)
     return f"by Placement {names}"
 
 
@@ -237,9 +238,9 @@ def unavailable(add_on: ManagedClusterAddOn | None) -> Iterator[str]:
         yield NOT_YET
         return
     for kind in FAILURES:
-        found = find_condition(add_on.status.conditions, kind)
-        if found is not None and found.status == FALSE:
-            yield f"{found.reason}: {found.message}"
+        condition = find_condition(add_on.status.conditions, kind)
+        if condition is not None and condition.status == FALSE:
+            yield f"{condition.reason}: {condition.message}"
     available = find_condition(add_on.status.conditions, AVAILABLE)
     if available is None:
         yield NOT_REPORTED

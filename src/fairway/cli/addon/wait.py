@@ -12,27 +12,20 @@ from typing import Any, Final
 
 from fairway.api.addon import ConfigReference, ManagedClusterAddOn
 from fairway.api.decision import PlacementDecision
-from fairway.api.meta import TRUE, find_condition
 from fairway.api.placement import PLACEMENT_LABEL, Placement
+from fairway.api.resources import MANAGED_CLUSTER_ADD_ONS, PLACEMENT_DECISIONS, PLACEMENTS
 from fairway.cli.addon.status import NONE_SELECTED, unavailable
 from fairway.cli.addon.writer import KINDS, Step
 from fairway.cli.client.objects import listed
 from fairway.cli.client.session import NOTE
 from fairway.cli.client.wait import wait
 from fairway.cli.client.watch import Feed
-from fairway.cli.output import say
-from fairway.kube import (
-    MANAGED_CLUSTER_ADD_ONS,
-    PLACEMENT_DECISIONS,
-    PLACEMENTS,
-    Client,
-    Deleted,
-    NotFound,
-    Updated,
-)
-from fairway.kube.change import Change
-from fairway.kube.resource import Key
+from fairway.cli.text import say
 from fairway.providers.addon import Plan
+from kubewire.api.meta import TRUE, find_condition
+from kubewire.api.resource import Key
+from kubewire.client import Client, Deleted, NotFound
+from kubewire.client.change import Change
 
 SETTLE_SECONDS: Final = 2.0
 """Time for the placement controller to decide a changed Placement again."""
@@ -55,10 +48,10 @@ async def hashes(client: Client, plan: Plan) -> Hashes:
     except NotFound:
         return {}  # a hub without add-ons, which the installation reports
     return {
-        (each.metadata.namespace, _config(reference)): _wanted(reference)
-        for each in there
-        if each.metadata.name == plan.name
-        for reference in each.status.configReferences
+        (add_on.metadata.namespace, _config(reference)): _wanted(reference)
+        for add_on in there
+        if add_on.metadata.name == plan.name
+        for reference in add_on.status.configReferences
     }
 
 
@@ -70,7 +63,7 @@ async def wait_running(
     Raises NegativeAnswerError on timeout, and KubeErrors.
     """
     changed = frozenset(
-        (KINDS[each.kind].plural, each.namespace, each.name) for each in steps if each.respecified
+        (KINDS[step.kind].plural, step.namespace, step.name) for step in steps if step.respecified
     )
     state = AddOnState(plan=plan, changed=changed, before=before)
     namespace, placement = plan.placement_key
@@ -109,7 +102,7 @@ class AddOnState:
     add_ons: dict[str, ManagedClusterAddOn] = field(default_factory=dict)
 
     def observe(self, change: Change[Any]) -> None:
-        new = change.new if isinstance(change, Updated) else change.object
+        new = change.object
         current = None if isinstance(change, Deleted) else new
         match new:
             case Placement():
@@ -120,7 +113,7 @@ class AddOnState:
                 _keep(self.add_ons, new.metadata.namespace, current)
 
     def _selected(self) -> set[str]:
-        return {each.clusterName for page in self.pages.values() for each in page.status.decisions}
+        return {decision.clusterName for page in self.pages.values() for decision in page.status.decisions}
 
     def _is_decided(self) -> bool:
         """Whether all decisions are written: a PlacementDecision is created before its status is."""
@@ -134,8 +127,8 @@ class AddOnState:
     def missing(self) -> dict[str, str]:
         if not self._is_decided():
             return {"Placement {}/{}".format(*self.plan.placement_key): NOT_DECIDED}
-        found = {each: next(self._problems(each), "") for each in self.clusters()}
-        return {f"cluster {cluster}": why for cluster, why in found.items() if why}
+        problems = {cluster: next(self._problems(cluster), "") for cluster in self.clusters()}
+        return {f"cluster {cluster}": why for cluster, why in problems.items() if why}
 
     def _problems(self, cluster: str) -> Iterator[str]:
         add_on = self.add_ons.get(cluster)
@@ -145,7 +138,7 @@ class AddOnState:
         progress = find_condition(add_on.status.conditions, PROGRESSING)
         if progress is not None and progress.status == TRUE:
             yield f"{progress.reason}: {progress.message}"
-        if any(self._is_outdated(cluster, each) for each in add_on.status.configReferences):
+        if any(self._is_outdated(cluster, reference) for reference in add_on.status.configReferences):
             yield NOT_NEWEST
 
     def _is_outdated(self, cluster: str, reference: ConfigReference) -> bool:

@@ -8,18 +8,11 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 
 from fairway.api.addon import ADD_ON_GROUP
-from fairway.api.meta import ObjectMeta
+from fairway.api.resources import CLUSTER_MANAGEMENT_ADD_ONS, MANAGED_CLUSTER_SCORES
 from fairway.cli.errors import BadInputError
-from fairway.kube import (
-    CLUSTER_MANAGEMENT_ADD_ONS,
-    MANAGED_CLUSTER_SCORES,
-    Client,
-    Conflict,
-    NotFound,
-    Patch,
-    Resource,
-)
 from fairway.providers.addon import CLUSTER, FAIRWAY, MANAGED_BY, PART_OF, RBAC, Document, Plan, documents
+from kubewire.api.meta import ObjectMeta
+from kubewire.client import Client, Conflict, NotFound, Patch, Resource
 
 MANAGER: Final = "fairway-addon"
 
@@ -64,8 +57,8 @@ def _kind(group: str, version: str, plural: str, kind: str, *, namespaced: bool)
 
 
 KINDS: Final[Mapping[str, Resource[AnyObject]]] = {
-    each.kind: each
-    for each in (
+    kind.kind: kind
+    for kind in (
         _kind("", "v1", "namespaces", "Namespace", namespaced=False),
         _kind(CLUSTER, "v1beta2", "managedclustersetbindings", "ManagedClusterSetBinding", namespaced=True),
         _kind(CLUSTER, "v1beta1", "placements", "Placement", namespaced=True),
@@ -106,7 +99,7 @@ async def install(client: Client, plan: Plan, *, take_over: bool, dry_run: bool)
         await _require_raw_scores(client)
     if plan.placement is not None:
         await _require_placement(client, plan.placement)
-    existing = [await _get(client, each) for each in wanted]
+    existing = [await _get(client, document) for document in wanted]
     foreign = [
         _describe(document)
         for document, seen in zip(wanted, existing, strict=True)
@@ -225,7 +218,7 @@ async def _write(
 async def written_for(client: Client, add_on: str) -> list[tuple[Resource[AnyObject], AnyObject]]:
     """Return the objects that install wrote, in the order to delete them, without namespaces."""
     labels = f"{MANAGED_BY}={FAIRWAY},{PART_OF}={add_on}"
-    found: list[tuple[Resource[AnyObject], AnyObject]] = []
+    written: list[tuple[Resource[AnyObject], AnyObject]] = []
     for resource in reversed(tuple(KINDS.values())):
         if resource.kind == "Namespace":
             continue
@@ -233,27 +226,27 @@ async def written_for(client: Client, add_on: str) -> list[tuple[Resource[AnyObj
             listing = await client.list(resource, labels=labels)
         except NotFound:
             continue  # the hub does not serve the kind
-        found += [(resource, each) for each in listing.items]
-    return found
+        written += [(resource, item) for item in listing.items]
+    return written
 
 
 def providers_of(things: Iterable[tuple[Resource[AnyObject], AnyObject]]) -> set[str]:
     """Return the providers in the add-on's AddOnDeploymentConfig."""
     variables = [
-        each
+        variable
         for _, thing in things
-        for each in (thing.spec or {}).get("customizedVariables", ())
-        if each.get("name") == "PROVIDERS"
+        for variable in (thing.spec or {}).get("customizedVariables", ())
+        if variable.get("name") == "PROVIDERS"
     ]
-    names = {name.strip() for each in variables for name in str(each.get("value", "")).split(",")}
+    names = {name.strip() for variable in variables for name in str(variable.get("value", "")).split(",")}
     return {name for name in names if _LABEL_VALUE.fullmatch(name)}
 
 
 async def remove(client: Client, things: Iterable[tuple[Resource[Any], Any]], *, dry_run: bool) -> list[Step]:
     """Delete objects by uid, so that a new object of the same name is kept."""
     steps: list[Step] = []
-    for resource, each in things:
-        meta = each.metadata
+    for resource, thing in things:
+        meta = thing.metadata
         try:
             await client.delete(
                 resource, meta.name, namespace=meta.namespace or None, uid=meta.uid, dry_run=dry_run

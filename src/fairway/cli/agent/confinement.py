@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from fairway.cli.errors import BadInputError
-from fairway.kube import ConfigError
-from fairway.kube.kubeconfig import Kubeconfig
+from kubewire.client import ConfigError
+from kubewire.client.kubeconfig import Kubeconfig
 
 NO_PROGRAM: Final = "names a program to run (exec), which is not allowed for a local agent"
 ELSEWHERE: Final = "{path} is outside the agent's folder, which is not allowed for a local agent"

@@ -14,25 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from fairway.api.resources import ADD_ON_PLACEMENT_SCORES
 from fairway.cli import signals
 from fairway.cli.agent import confinement
 from fairway.cli.errors import BadInputError, CommandError
 from fairway.cli.options.serving import in_a_pod
-from fairway.cli.provider.options import listening, read_options
+from fairway.cli.provider.config import listening, read_options
 from fairway.cli.provider.process import create
 from fairway.controllers.serving import Address, open_ports
-from fairway.kube import (
-    ADD_ON_PLACEMENT_SCORES,
-    Client,
-    ConfigError,
-    Connection,
-    CredentialError,
-    KubeError,
-    Unauthorized,
-    load,
-)
-from fairway.kube.kubeconfig import VARIABLE
-from fairway.kube.log_throttle import LogThrottle
 from fairway.observe.provider_meters import ProviderMeters
 from fairway.providers.addon import agent_name
 from fairway.providers.agent_lease import AgentLease
@@ -43,6 +32,9 @@ from fairway.providers.loading import LoadingError
 from fairway.providers.loading import load as load_provider
 from fairway.providers.provider import ClusterProvider, Provider
 from fairway.providers.runner import Runner, Settings
+from kubewire.client import Client, ConfigError, Connection, CredentialError, KubeError, Unauthorized, load
+from kubewire.client.kubeconfig import VARIABLE
+from kubewire.client.log_throttle import LogThrottle
 
 log: Final = logging.getLogger(__name__)
 
@@ -107,7 +99,7 @@ def serve(job: Job) -> None:
     """Run until stopped by a signal. Raises CommandErrors."""
     factories, options = _factories(job), _document(job)
     connection, cluster = _hub(job), _cluster(job)
-    with listening():
+    with listening(health=job.health, metrics=job.metrics):
         asyncio.run(_serve(Agent(job, factories, options, cluster), connection))
     log.info(STOPPED)
 
@@ -316,11 +308,11 @@ def _document(job: Job) -> Document | None:
     if job.confined_to is not None:
         raise BadInputError(confinement.NO_CONFIG)
     document = read_options(path)
-    found = document.value
-    for name, options in found.items():
+    sections = document.value
+    for name, options in sections.items():
         if not isinstance(options, dict | None):
             raise BadInputError(NOT_OPTIONS.format(path=path, given=name))
-    if strange := sorted(map(str, found.keys() - set(job.providers))):
+    if strange := sorted(map(str, sections.keys() - set(job.providers))):
         raise BadInputError(STRANGE_OPTIONS.format(path=path, names=", ".join(strange)))
     return document
 

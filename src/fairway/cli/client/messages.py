@@ -1,12 +1,13 @@
 """Error messages for requests to a hub: what failed and what to do."""
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from fairway.api.crd import GROUP, RESOURCES
 from fairway.api.hosting_policy import HOSTING_GROUP
-from fairway.kube.connection import NOT_IN_A_POD, Connection
-from fairway.kube.errors import (
+from fairway.cli.options.hub import HubChoice
+from kubewire.client.connection import NOT_IN_A_POD, Connection
+from kubewire.client.errors import (
     ApiError,
     BadRequest,
     ConfigError,
@@ -19,9 +20,6 @@ from fairway.kube.errors import (
     UnreadableError,
     UntrustedError,
 )
-
-if TYPE_CHECKING:
-    from fairway.cli.client.session import HubChoice
 
 NO_HUB: Final = "no kubeconfig found; set --kubeconfig or KUBECONFIG, or start a hub with `fairway up`"
 UNREACHABLE: Final = "{why}; check that the hub of {place} is running, or select another one with --context"
@@ -64,7 +62,7 @@ def is_unconfigured(error: KubeError) -> bool:
     return isinstance(error, ConfigError) and error.message == NOT_IN_A_POD
 
 
-def explain_error(error: KubeError, *, hub: "HubChoice", connection: Connection) -> str:
+def explain_error(error: KubeError, *, hub: HubChoice, connection: Connection) -> str:
     place = connection.place or "the kubeconfig"
     server = connection.server
     match error:
@@ -94,35 +92,35 @@ def explain_error(error: KubeError, *, hub: "HubChoice", connection: Connection)
 
 def _forbidden(error: Forbidden, *, server: str) -> str:
     """Kubernetes' own message names the missing permission; that of an admission plugin or webhook does not."""
-    found = _DENIED.search(error.message)
-    if found is None or not all(_PLAIN.fullmatch(found[each]) for each in ("user", "verb", "plural")):
+    match = _DENIED.search(error.message)
+    if match is None or not all(_PLAIN.fullmatch(match[name]) for name in ("user", "verb", "plural")):
         return REFUSED.format(server=server, why=error.message)
-    namespace = found["namespace"]
-    kind, _, subresource = found["plural"].partition("/")
-    resource = f"{kind}.{found['group']}" if found["group"] else kind
+    namespace = match["namespace"]
+    kind, _, subresource = match["plural"].partition("/")
+    resource = f"{kind}.{match['group']}" if match["group"] else kind
     resource = f"{resource}/{subresource}" if subresource else resource
-    reading = found["verb"] in _READING
+    reading = match["verb"] in _READING
     # A user who may not read one of OCM's kinds usually may not read the others either.
-    everything = reading and found["group"] == GROUP
-    kinds = (each.name for each in RESOURCES if each.namespaced or not namespace)
+    everything = reading and match["group"] == GROUP
+    kinds = (resource.name for resource in RESOURCES if resource.namespaced or not namespace)
     grant = GRANT.format(
         role="role" if namespace else "clusterrole",
-        name="reader" if everything else f"{found['verb']}-{kind}",
+        name="reader" if everything else f"{match['verb']}-{kind}",
         namespace=f" -n {namespace}" if namespace else "",
-        verbs=",".join(_READING) if reading else found["verb"],
+        verbs=",".join(_READING) if reading else match["verb"],
         resources=",".join(kinds) if everything else resource,
-        user=found["user"],
+        user=match["user"],
     )
     where = f" in namespace {namespace}" if namespace else ""
     return FORBIDDEN.format(
-        server=server, user=found["user"], verb=found["verb"], resource=resource, where=where, grant=grant
+        server=server, user=match["user"], verb=match["verb"], resource=resource, where=where, grant=grant
     )
 
 
 def _not_served(error: NotFound, *, server: str, kubectl: str) -> str:
     path = error.request.partition(" ")[2]
-    found = _PATH.fullmatch(path)
-    if found is None or not found["group"].endswith((".open-cluster-management.io", HOSTING_GROUP)):
+    match = _PATH.fullmatch(path)
+    if match is None or not match["group"].endswith((".open-cluster-management.io", HOSTING_GROUP)):
         return OTHER_API.format(server=server, path=path)
-    resource = f"{found['plural']}.{found['version']}.{found['group']}"
+    resource = f"{match['plural']}.{match['version']}.{match['group']}"
     return NOT_SERVED.format(server=server, resource=resource, kubectl=kubectl)

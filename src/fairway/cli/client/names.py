@@ -4,18 +4,19 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from fairway.api.meta import ObjectMeta
-from fairway.kube import (
+from fairway.api.resources import (
     ADD_ON_PLACEMENT_SCORES,
+    HOSTED_CLUSTER_REQUESTS,
     MANAGED_CLUSTER_SETS,
     MANAGED_CLUSTERS,
     PLACEMENTS,
-    Client,
-    Resource,
+    PODS,
+    VIRTUAL_MACHINES,
 )
-from fairway.kube.codec import codec_of
-from fairway.kube.resource import PODS, VIRTUAL_MACHINES
-from fairway.kube.transport import Retry
+from kubewire.api.meta import ObjectMeta
+from kubewire.client import Client, Resource
+from kubewire.client.codec import codec_of
+from kubewire.client.transport import Retry
 
 MAX_NAMES: Final = 500
 
@@ -33,6 +34,7 @@ _KINDS: Final[dict[str, Resource[Any]]] = {
     "clusters": MANAGED_CLUSTERS,
     "clustersets": MANAGED_CLUSTER_SETS,
     "placements": PLACEMENTS,
+    "hostedclusterrequests": HOSTED_CLUSTER_REQUESTS,
     "scores": ADD_ON_PLACEMENT_SCORES,
     "namespaces": NAMESPACES,
     "pods": PODS,
@@ -53,9 +55,9 @@ async def names_of(
         path = resource.path(namespace=where)
         # Only the first page.
         page = await client.request("GET", path, query=[("limit", str(MAX_NAMES))], large=True)
-    found = codec_of(Named).page(page.body).items
+    things = codec_of(Named).page(page.body).items
     if resource is ADD_ON_PLACEMENT_SCORES:
-        return sorted({each.metadata.name for each in found})
+        return sorted({thing.metadata.name for thing in things})
     if resource.namespaced and qualified:
-        return sorted(f"{each.metadata.namespace}/{each.metadata.name}" for each in found)
-    return sorted(each.metadata.name for each in found)
+        return sorted(f"{thing.metadata.namespace}/{thing.metadata.name}" for thing in things)
+    return sorted(thing.metadata.name for thing in things)

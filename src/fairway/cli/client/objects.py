@@ -9,11 +9,9 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import Struct, field
 
-from fairway.cli.files.loader import MORE_UNREADABLE, LoadedObject, LoadedObjects, Origin
-from fairway.cli.output import say
-from fairway.cli.progress import Advance, progress
-from fairway.kube import (
+from fairway.api.resources import (
     ADD_ON_PLACEMENT_SCORES,
+    CLUSTER_MANAGEMENT_ADD_ONS,
     HOSTED_CLUSTER_REQUESTS,
     HOSTING_POLICIES,
     MANAGED_CLUSTER_SCORES,
@@ -22,16 +20,15 @@ from fairway.kube import (
     MANAGED_CLUSTERS,
     PLACEMENT_DECISIONS,
     PLACEMENTS,
-    Client,
-    Expired,
-    Forbidden,
-    NotFound,
-    Resource,
 )
-from fairway.kube.codec import Unreadable, codec_of
-from fairway.kube.resource import KubeStruct
-from fairway.kube.rest import PAGE
-from fairway.plugins.score_debits import SCORE_DEBITS
+from fairway.cli.files.loader import MORE_UNREADABLE, LoadedObject, LoadedObjects, Origin
+from fairway.cli.progress import Advance, progress
+from fairway.cli.text import say
+from fairway.workloads.placement.plugins.score_debits import SCORE_DEBITS
+from kubewire.api.resource import KubeStruct
+from kubewire.client import Client, Expired, Forbidden, NotFound, Resource
+from kubewire.client.codec import Unreadable, codec_of
+from kubewire.client.rest import PAGE
 
 PLACING: Final[tuple[Resource[Any], ...]] = (
     MANAGED_CLUSTERS,
@@ -55,10 +52,20 @@ HOSTING: Final[tuple[Resource[Any], ...]] = (
     HOSTING_POLICIES,
 )
 """All kinds that HostedClusterRequests depend on."""
-OPTIONAL: Final = frozenset({MANAGED_CLUSTER_SCORES.plural, HOSTED_CLUSTER_REQUESTS.plural})
-"""Kinds that hubs with Open Cluster Management do not serve."""
+LINTED: Final[tuple[Resource[Any], ...]] = (*PLACING, CLUSTER_MANAGEMENT_ADD_ONS, HOSTING_POLICIES)
+"""All kinds that lint rules read."""
+OPTIONAL: Final = frozenset(
+    {
+        MANAGED_CLUSTER_SCORES.plural,
+        HOSTED_CLUSTER_REQUESTS.plural,
+        CLUSTER_MANAGEMENT_ADD_ONS.plural,
+        HOSTING_POLICIES.plural,
+    }
+)
+"""Kinds that a hub may not serve."""
 
 UNREADABLE: Final = "fairway: {kind} {name}: cannot decode, ignored: {reason}"
+NOT_LINTED: Final = "fairway: {kinds} cannot be listed, so that they are not checked: {reason}"
 NOT_COUNTED: Final = "fairway: {kind}s cannot be listed, so that score debits do not include them: {reason}"
 READING: Final = "reading the hub"
 _MAX_REPORTS: Final = 5
@@ -85,18 +92,26 @@ async def read_hub(
     ``debits``: the profile has score debits for all placements.
     """
     origin = Origin(client.connection.server, 0, 0)
-    refused: list[str] = []
+    refused: dict[Resource[Any], str] = {}
+    lenient: tuple[Resource[Any], ...] = ()
+    if resources is PLACING or resources is LINTED:
+        lenient = (HOSTED_CLUSTER_REQUESTS, CLUSTER_MANAGEMENT_ADD_ONS, HOSTING_POLICIES)
     with await _shown(client, resources) as advance:
         kinds = await together(
-            _listed_requests(client, advance, refused)
-            if each is HOSTED_CLUSTER_REQUESTS and resources is PLACING
-            else listed(client, each, advance=advance)
-            for each in resources
+            _listed_leniently(client, resource, advance, refused)
+            if resource in lenient
+            else listed(client, resource, advance=advance)
+            for resource in resources
         )
-    if debits or any(SCORE_DEBITS in each.metadata.annotations for kind in kinds for each in kind):
-        for text in refused:
-            say(text, stream=sys.stderr)
-    objects = [LoadedObject(each, origin) for kind in kinds for each in kind]
+    reason = refused.pop(HOSTED_CLUSTER_REQUESTS, "")
+    if reason and (
+        debits or any(SCORE_DEBITS in thing.metadata.annotations for kind in kinds for thing in kind)
+    ):
+        say(NOT_COUNTED.format(kind=HOSTED_CLUSTER_REQUESTS.kind, reason=reason), stream=sys.stderr)
+    for kind, text in refused.items():
+        plural = f"{kind.kind.removesuffix('y')}ies" if kind.kind.endswith("y") else f"{kind.kind}s"
+        say(NOT_LINTED.format(kinds=plural, reason=text), stream=sys.stderr)
+    objects = [LoadedObject(thing, origin) for kind in kinds for thing in kind]
     return LoadedObjects(objects=tuple(objects), ignored={})
 
 
@@ -104,10 +119,10 @@ async def together(requests: Iterable[Coroutine[Any, Any, R]]) -> list[R]:
     """Run requests concurrently. Raises the error of the first failed one in order, so that errors are stable."""
     answers = await asyncio.gather(*requests, return_exceptions=True)
     good: list[R] = []
-    for each in answers:
-        if isinstance(each, BaseException):
-            raise each
-        good.append(each)
+    for answer in answers:
+        if isinstance(answer, BaseException):
+            raise answer
+        good.append(answer)
     return good
 
 
@@ -140,8 +155,8 @@ async def listed(
             token = page.token
     except Expired:
         # The continue token expired: list again without pages.
-        found = await client.list(resource, namespace=namespace, labels=labels, fields=fields, limit=0)
-        items, unreadable = list(found.items), list(found.unreadable)
+        listing = await client.list(resource, namespace=namespace, labels=labels, fields=fields, limit=0)
+        items, unreadable = list(listing.items), list(listing.unreadable)
     except NotFound:
         if resource.plural not in OPTIONAL:
             raise
@@ -149,18 +164,20 @@ async def listed(
     return items
 
 
-async def _listed_requests(client: Client, advance: Advance, refused: list[str]) -> list[Any]:
-    """List HostedClusterRequests for a command about placements, which works without them. Add why they are missing."""
+async def _listed_leniently(
+    client: Client, resource: Resource[T], advance: Advance, refused: dict[Resource[Any], str]
+) -> list[T]:
+    """List objects of a kind that a command can do without. Add why they are missing."""
     try:
-        return await listed(client, HOSTED_CLUSTER_REQUESTS, advance=advance)
+        return await listed(client, resource, advance=advance)
     except Forbidden as error:
-        refused.append(NOT_COUNTED.format(kind=HOSTED_CLUSTER_REQUESTS.kind, reason=error))
+        refused[resource] = str(error)
         return []
 
 
 def report_unreadable(resource: Resource[Any], unreadable: Sequence[Unreadable]) -> None:
-    for each in unreadable[:_MAX_REPORTS]:
-        text = UNREADABLE.format(kind=resource.kind, name=each.name, reason=each.reason)
+    for line in unreadable[:_MAX_REPORTS]:
+        text = UNREADABLE.format(kind=resource.kind, name=line.name, reason=line.reason)
         say(" ".join(text.split()), stream=sys.stderr)
     if len(unreadable) > _MAX_REPORTS:
         say(MORE_UNREADABLE.format(count=len(unreadable) - _MAX_REPORTS), stream=sys.stderr)
@@ -170,7 +187,7 @@ async def _shown(client: Client, resources: Sequence[Resource[Any]]) -> Abstract
     """Return a progress bar if stderr is a terminal and there are many objects."""
     total = 0
     if sys.stderr.isatty():
-        total = sum(await together(_count(client, each) for each in resources))
+        total = sum(await together(_count(client, resource) for resource in resources))
     return progress(READING, total=total, wanted=total >= _LARGE)
 
 
@@ -179,5 +196,5 @@ async def _count(client: Client, resource: Resource[Any]) -> int:
         answer = await client.request("GET", resource.path(), query=[("limit", "1")])
     except (Forbidden, NotFound):
         return 0
-    found = msgspec.json.decode(answer.body, type=_Count)
-    return len(found.items or ()) + found.metadata.remaining
+    count = msgspec.json.decode(answer.body, type=_Count)
+    return len(count.items or ()) + count.metadata.remaining

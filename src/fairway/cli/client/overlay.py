@@ -22,12 +22,12 @@ def identity(thing: KubeObject) -> Identity:
 
 
 def over(hub: LoadedObjects, files: LoadedObjects) -> LoadedObjects:
-    known = {identity(each.object): each.object for each in hub}
+    known = {identity(loaded.object): loaded.object for loaded in hub}
     applied = tuple(
-        LoadedObject(applied_to(known.get(identity(each.object)), each.object), each.origin) for each in files
+        LoadedObject(applied_to(known.get(identity(file.object)), file.object), file.origin) for file in files
     )
-    replaced = {identity(each.object) for each in files}
-    kept = tuple(each for each in hub if identity(each.object) not in replaced)
+    replaced = {identity(file.object) for file in files}
+    kept = tuple(loaded for loaded in hub if identity(loaded.object) not in replaced)
     return LoadedObjects(objects=kept + applied, ignored=dict(Counter(hub.ignored) + Counter(files.ignored)))
 
 

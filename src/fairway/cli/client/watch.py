@@ -11,12 +11,14 @@ import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
+from fairway.api.resources import HOSTED_CLUSTER_REQUESTS
 from fairway.cli.client.objects import NOT_COUNTED, OPTIONAL
-from fairway.cli.output import say
-from fairway.kube import HOSTED_CLUSTER_REQUESTS, Batch, Client, Forbidden, Informer, NotFound, Resource
-from fairway.kube.change import Change
+from fairway.cli.text import say
+from kubewire.client import Batch, Client, Forbidden, Informer, NotFound, Resource
+from kubewire.client.change import Change
 
 UNREACHABLE: Final = "fairway: hub {server} unreachable, reconnecting"
 RECONNECTED: Final = "fairway: hub {server} reconnected"
@@ -34,6 +36,8 @@ class Feed:
     namespace: str | None = None
     labels: str = ""
     fields: str = ""
+    observe: Observe | None = None
+    """Receives the changes of this feed; by default, the function that receives those of all feeds."""
 
 
 class ChangeSignal:
@@ -70,9 +74,9 @@ async def following(client: Client, feeds: Sequence[Feed], observe: Observe) -> 
     changes = ChangeSignal()
     informers: list[Informer[Any]] = []
 
-    def handler(batch: Batch[Any]) -> None:
+    def handler(batch: Batch[Any], receive: Observe) -> None:
         for change in batch.changes:
-            observe(change)
+            receive(change)
         changes.notify()
 
     async with AsyncExitStack() as stack:
@@ -82,9 +86,9 @@ async def following(client: Client, feeds: Sequence[Feed], observe: Observe) -> 
             informer = Informer(
                 client, feed.resource, namespace=feed.namespace, labels=feed.labels, fields=feed.fields
             )
-            informer.subscribe(handler)
+            informer.subscribe(partial(handler, receive=feed.observe or observe))
             informers.append(await stack.enter_async_context(informer))
-        await asyncio.gather(*(each.synced.wait() for each in informers))
+        await asyncio.gather(*(informer.synced.wait() for informer in informers))
         reporting = asyncio.create_task(_report_outages(informers, client.connection.server))
         stack.callback(reporting.cancel)
         stack.callback(_notice_closed_pipe(changes))
@@ -119,7 +123,7 @@ async def _report_outages(informers: Sequence[Informer[Any]], server: str) -> No
     unreachable = False
     while True:
         await asyncio.sleep(1.0)
-        lag = max((each.lag for each in informers), default=0.0)
+        lag = max((informer.lag for informer in informers), default=0.0)
         if not unreachable and lag > UNREACHABLE_SECONDS:
             unreachable = True
             say(UNREACHABLE.format(server=server), stream=sys.stderr)

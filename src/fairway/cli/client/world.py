@@ -1,47 +1,45 @@
 """A what-if world that follows a watched hub."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fairway.api.kinds import KubeObject
-from fairway.api.meta import FALSE, find_condition
 from fairway.api.placement import PLACEMENT_LABEL
 from fairway.cli.client.overlay import Identity, applied_to, identity
-from fairway.kube import Added, Deleted, Updated
-from fairway.kube.change import Change
-from fairway.placement.conditions import SATISFIED
+from fairway.cli.files.loader import LoadedObjects
+from fairway.engine.profile import Profile
 from fairway.whatif.world import Key, World
-
-if TYPE_CHECKING:
-    from fairway.cli.files.loader import LoadedObjects
-    from fairway.engine.profile import Profile
+from fairway.workloads.placement.conditions import SATISFIED
+from kubewire.api.meta import FALSE, find_condition
+from kubewire.client import Added, Deleted, Updated
+from kubewire.client.change import Change
 
 
 def recorded(world: World, key: Key) -> list[str] | None:
     """Return the clusters in a placement's PlacementDecisions, in order; None if it has no PlacementDecision."""
     namespace, name = key
     pages = [
-        each
-        for each in world.decisions(namespace).values()
-        if each.metadata.labels.get(PLACEMENT_LABEL) == name
+        decision
+        for decision in world.decisions(namespace).values()
+        if decision.metadata.labels.get(PLACEMENT_LABEL) == name
     ]
     if not pages:
         return None
-    pages.sort(key=lambda each: (len(each.metadata.name), each.metadata.name))
-    return list(dict.fromkeys(each.clusterName for page in pages for each in page.status.decisions))
+    pages.sort(key=lambda page: (len(page.metadata.name), page.metadata.name))
+    return list(dict.fromkeys(decision.clusterName for page in pages for decision in page.status.decisions))
 
 
 def reported(world: World, key: Key) -> str:
     """Return why the controller keeps an earlier decision, from the placement's status; empty if it does not."""
-    found = find_condition(world.placements[key].status.conditions, SATISFIED)
-    return found.message if found is not None and found.status == FALSE else ""
+    condition = find_condition(world.placements[key].status.conditions, SATISFIED)
+    return condition.message if condition is not None and condition.status == FALSE else ""
 
 
 class LiveWorld:
     """Collects changes of a hub and keeps a world with files applied over its objects."""
 
-    def __init__(self, files: "LoadedObjects | None" = None, *, profile: "Profile | None" = None) -> None:
+    def __init__(self, files: LoadedObjects | None = None, *, profile: Profile | None = None) -> None:
         self._profile = profile
-        self._written = {identity(each.object): each.object for each in files or ()}
+        self._written = {identity(file.object): file.object for file in files or ()}
         self._objects: dict[Identity, KubeObject] = {}
         self._changed: dict[Identity, None] = {}
         self._world: World | None = None
@@ -60,10 +58,10 @@ class LiveWorld:
         """Return the current world. It changes with the hub: do not keep it."""
         if self._world is None:
             every = {**self._objects, **self._written}
-            self._world = World((self._now(each) for each in every), profile=self._profile)
+            self._world = World((self._now(which) for which in every), profile=self._profile)
         else:
-            for each in self._changed:
-                self._world.put(self._now(each))
+            for which in self._changed:
+                self._world.put(self._now(which))
         self._changed.clear()
         return self._world
 

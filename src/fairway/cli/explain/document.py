@@ -1,61 +1,61 @@
 """An explanation as a document, for -o yaml and json."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from fairway.engine.trace import HostTrace
-    from fairway.whatif.explain import ClusterAnswer, Explanation
+from fairway.engine.trace import HostTrace
+from fairway.whatif.explain import ClusterAnswer, Explanation
 
 
-def document(found: "Explanation", *, recorded: list[str] | None = None) -> dict[str, Any]:
+def document(explanation: Explanation, *, recorded: list[str] | None = None) -> dict[str, Any]:
     """Return all fields that `--help` lists."""
     return {
-        "placement": "/".join(found.placement),
-        "wanted": found.wanted,
-        "clusters": found.clusters,
-        "satisfied": found.satisfied,
-        "reason": found.reason,
-        "message": found.message,
-        "leftAlone": found.disabled_reason,
+        "placement": "/".join(explanation.placement),
+        "wanted": explanation.wanted,
+        "clusters": explanation.clusters,
+        "satisfied": explanation.satisfied,
+        "reason": explanation.reason,
+        "message": explanation.message,
+        "leftAlone": explanation.disabled_reason,
         "advice": [
-            {"kind": each.kind, "message": each.message, "remedy": each.remedy} for each in found.advice
+            {"kind": advice.kind, "message": advice.message, "remedy": advice.remedy}
+            for advice in explanation.advice
         ],
         "recorded": recorded,
-        "chosen": [_host(each) for each in found.chosen],
-        "passedOver": [{**_host(each), "reason": each.reason} for each in found.passed_over],
+        "chosen": [_host(host) for host in explanation.chosen],
+        "passedOver": [{**_host(host), "reason": host.reason} for host in explanation.passed_over],
         "rejected": [
             {
-                "plugin": each.plugin,
-                "reason": each.reason,
-                "count": len(each.clusters),
-                "clusters": list(each.clusters),
+                "plugin": group.plugin,
+                "reason": group.reason,
+                "count": len(group.clusters),
+                "clusters": list(group.clusters),
             }
-            for each in found.rejected
+            for group in explanation.rejected
         ],
-        "cluster": None if found.cluster is None else _cluster_document(found.cluster),
+        "cluster": None if explanation.cluster is None else _cluster_document(explanation.cluster),
     }
 
 
-def _host(host: "HostTrace") -> dict[str, Any]:
+def _host(host: HostTrace) -> dict[str, Any]:
     return {
         "cluster": host.host,
         "rank": host.rank,
         "total": host.total,
         "contributions": [
             {
-                "plugin": each.plugin,
-                "score": each.score,
-                "weight": each.weight,
-                "points": each.points,
-                "known": each.known,
-                "note": each.note,
+                "plugin": contribution.plugin,
+                "score": contribution.score,
+                "weight": contribution.weight,
+                "points": contribution.points,
+                "known": contribution.known,
+                "note": contribution.note,
             }
-            for each in host.contributions
+            for contribution in host.contributions
         ],
     }
 
 
-def _cluster_document(answer: "ClusterAnswer") -> dict[str, Any]:
+def _cluster_document(answer: ClusterAnswer) -> dict[str, Any]:
     trace, what, comparison = answer.trace, answer.counterfactual, answer.comparison
     body = _host(trace)
     return {
@@ -65,7 +65,8 @@ def _cluster_document(answer: "ClusterAnswer") -> dict[str, Any]:
         "rejectedBy": trace.rejected_by,
         "reason": trace.reason,
         "checks": [
-            {"plugin": each.plugin, "passed": each.passed, "reason": each.reason} for each in answer.checks
+            {"plugin": check.plugin, "passed": check.passed, "reason": check.reason}
+            for check in answer.checks
         ],
         "comparison": None
         if comparison is None
@@ -76,8 +77,8 @@ def _cluster_document(answer: "ClusterAnswer") -> dict[str, Any]:
         },
         "counterfactual": {
             "state": what.state.value,
-            "edits": [each.document() for each in what.edits],
-            "alternatives": [[each.document() for each in edits] for edits in what.alternatives],
+            "edits": [edit.document() for edit in what.edits],
+            "alternatives": [[edit.document() for edit in edits] for edits in what.alternatives],
             "displaced": list(what.displaced),
             "obstacle": what.obstacle,
             "tried": list(what.tried),

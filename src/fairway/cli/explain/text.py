@@ -1,15 +1,15 @@
 """An explanation as text."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from fairway.cli.output import Row, cell, plain_table
-
-if TYPE_CHECKING:
-    from fairway.engine.trace import Contribution, HostTrace
-    from fairway.whatif.counterfactual import Counterfactual
-    from fairway.whatif.edits import Edit
-    from fairway.whatif.explain import ClusterAnswer, Explanation
+from fairway.cli.output import Row, plain_table, terminal_width
+from fairway.cli.text import cell
+from fairway.engine.trace import Contribution, HostTrace
+from fairway.whatif.counterfactual import NOTHING_FOUND, Counterfactual, State
+from fairway.whatif.edits import Edit, NumericEdit
+from fairway.whatif.explain import ClusterAnswer, Explanation
+from fairway.whatif.number_edits import Allocate
 
 TITLES: Final = ("Rank", "Cluster", "Total", "Prioritizer", "Difference")
 NAMES_SHOWN: Final = 4
@@ -29,7 +29,7 @@ NONE: Final = "no cluster"
 
 
 def lines(
-    found: "Explanation",
+    explanation: Explanation,
     *,
     everything: bool,
     live: bool = False,
@@ -39,45 +39,49 @@ def lines(
 ) -> Iterator[str]:
     """Yield the lines. ``live``: the input is a hub, whose decisions are ``recorded``, or None if not decided.
     ``reported``: why the controller did not write a new decision. ``queue`` are lines about the queue."""
-    name = "/".join(found.placement)
-    if found.disabled_reason:
-        yield f"{name}: skipped, {found.disabled_reason}. Without that:"
-    count = f"{len(found.chosen):,}" if found.wanted is None else f"{len(found.chosen):,} of {found.wanted:,}"
-    noun = "cluster" if len(found.chosen) == 1 else "clusters"
-    yield f"{name}: {count} {noun}, {found.reason}: {found.message}"
-    feasible = len(found.chosen) + len(found.passed_over)
-    yield f"{found.clusters:,} in the fleet, {feasible:,} passed every filter"
+    name = "/".join(explanation.placement)
+    if explanation.disabled_reason:
+        yield f"{name}: skipped, {explanation.disabled_reason}. Without that:"
+    count = (
+        f"{len(explanation.chosen):,}"
+        if explanation.wanted is None
+        else f"{len(explanation.chosen):,} of {explanation.wanted:,}"
+    )
+    noun = "cluster" if len(explanation.chosen) == 1 else "clusters"
+    yield f"{name}: {count} {noun}, {explanation.reason}: {explanation.message}"
+    feasible = len(explanation.chosen) + len(explanation.passed_over)
+    yield f"{explanation.clusters:,} in the fleet, {feasible:,} passed every filter"
     if live:
-        on_hub = _on_hub(found, recorded)
+        on_hub = _on_hub(explanation, recorded)
         yield on_hub
-        if reported and reported != found.message and on_hub != ON_THE_HUB.format(what=SAME):
+        if reported and reported != explanation.message and on_hub != ON_THE_HUB.format(what=SAME):
             yield REPORTED.format(message=cell(reported))
-    for each in found.advice:
-        yield f"{each.kind}: {each.message if everything else each.brief}"
+    for advice in explanation.advice:
+        yield f"{advice.kind}: {advice.message if everything else advice.brief}"
         # A remedy that names this command is of no use here.
-        if each.remedy and not each.remedy.startswith("fairway explain "):
-            yield f"    remedy: {each.remedy}"
-    if found.cluster is not None:
+        if advice.remedy and not advice.remedy.startswith("fairway explain "):
+            yield f"    remedy: {advice.remedy}"
+    if explanation.cluster is not None:
         yield ""
-        yield from _explain_cluster(found.cluster)
+        yield from _explain_cluster(explanation.cluster)
     yield ""
     yield "Why these"
-    yield from _hosts(found.chosen, limit=None if everything else CHOSEN_SHOWN)
-    if not found.chosen:
+    yield from _hosts(explanation.chosen, limit=None if everything else CHOSEN_SHOWN)
+    if not explanation.chosen:
         yield NOTHING_CHOSEN
     yield ""
     yield "Why not the others"
-    yield from _others(found, everything=everything)
+    yield from _others(explanation, everything=everything)
     if queue:
         yield ""
         yield "In the queue"
         yield from (f"  {line}" for line in queue)
 
 
-def _on_hub(found: "Explanation", before: "list[str] | None") -> str:
+def _on_hub(explanation: Explanation, before: list[str] | None) -> str:
     if before is None:
         return ON_THE_HUB.format(what=NOT_DECIDED)
-    if set(before) == {each.host for each in found.chosen}:
+    if set(before) == {host.host for host in explanation.chosen}:
         return ON_THE_HUB.format(what=SAME)
     names = ", ".join(before[:CHOSEN_SHOWN]) or NONE
     more = len(before) - CHOSEN_SHOWN
@@ -85,14 +89,14 @@ def _on_hub(found: "Explanation", before: "list[str] | None") -> str:
     return ON_THE_HUB.format(what=OTHERS.format(names=names))
 
 
-def _hosts(hosts: "Sequence[HostTrace]", *, limit: int | None) -> Iterator[str]:
+def _hosts(hosts: Sequence[HostTrace], *, limit: int | None) -> Iterator[str]:
     if not hosts:
         return
     shown = hosts if limit is None else hosts[:limit]
     rows: list[dict[str, object]] = []
-    for each in shown:
-        row: dict[str, object] = {"rank": each.rank, "cluster": each.host, "total": each.total}
-        row |= {str(at): _product(part) for at, part in enumerate(each.contributions)}
+    for host in shown:
+        row: dict[str, object] = {"rank": host.rank, "cluster": host.host, "total": host.total}
+        row |= {str(at): _product(part) for at, part in enumerate(host.contributions)}
         rows.append(row)
     parts = {str(at): part.plugin for at, part in enumerate(hosts[0].contributions)}
     columns = {"rank": "Rank", "cluster": "Cluster", "total": "Total", **parts}
@@ -103,7 +107,8 @@ def _hosts(hosts: "Sequence[HostTrace]", *, limit: int | None) -> Iterator[str]:
 
 def _table(rows: Sequence[Row], columns: dict[str, str], *, indent: str) -> Iterator[str]:
     """Format a table; headings that are names keep their case."""
-    header, *lines = plain_table(rows, columns=columns).splitlines()
+    width = terminal_width(indent=indent)
+    header, *lines = plain_table(rows, columns=columns, width=width).splitlines()
     for title in columns.values():
         if title not in TITLES:
             header = header.replace(title.upper(), title, 1)
@@ -111,25 +116,25 @@ def _table(rows: Sequence[Row], columns: dict[str, str], *, indent: str) -> Iter
     yield from (f"{indent}{line}" for line in lines)
 
 
-def _product(part: "Contribution") -> str:
+def _product(part: Contribution) -> str:
     product = f"{part.score} × {part.weight} = {part.points}"
     return product if part.known else MISSING.format(points=product if part.points else 0)
 
 
-def _others(found: "Explanation", *, everything: bool) -> Iterator[str]:
-    if not found.passed_over and not found.rejected:
+def _others(explanation: Explanation, *, everything: bool) -> Iterator[str]:
+    if not explanation.passed_over and not explanation.rejected:
         yield ALL_CHOSEN
-    if found.passed_over:
+    if explanation.passed_over:
         groups: dict[str, list[str]] = {}
-        for each in found.passed_over:
+        for host in explanation.passed_over:
             # The list shows ranks and totals; other reasons come from the spread policy.
-            spread = "" if each.reason.startswith("passed every filter") else each.reason
-            groups.setdefault(spread, []).append(f"{each.host} (rank {each.rank}, {each.total})")
+            spread = "" if host.reason.startswith("passed every filter") else host.reason
+            groups.setdefault(spread, []).append(f"{host.host} (rank {host.rank}, {host.total})")
         for reason, names in groups.items():
-            why = reason or ("the placement wants none" if found.wanted == 0 else "ranked lower")
+            why = reason or ("the placement wants none" if explanation.wanted == 0 else "ranked lower")
             yield f"  {_count(len(names))} passed every filter but {why}"
             yield from _names(names, everything=everything)
-    for group in found.rejected:
+    for group in explanation.rejected:
         yield f"  {_count(len(group.clusters))} rejected by {group.plugin or 'the cycle'}: {cell(group.reason)}"
         yield from _names(group.clusters, everything=everything)
 
@@ -138,20 +143,20 @@ def _count(number: int) -> str:
     return "1 cluster" if number == 1 else f"{number:,} clusters"
 
 
-def _names(names: "Sequence[str]", *, everything: bool) -> Iterator[str]:
+def _names(names: Sequence[str], *, everything: bool) -> Iterator[str]:
     shown = names if everything else names[:NAMES_SHOWN]
     more = len(names) - len(shown)
     listed = ", ".join(shown)
     yield f"      {listed} {MORE.format(count=more)}" if more else f"      {listed}"
 
 
-def _explain_cluster(answer: "ClusterAnswer") -> Iterator[str]:
+def _explain_cluster(answer: ClusterAnswer) -> Iterator[str]:
     trace = answer.trace
     yield f"Why {trace.host}" if trace.selected else f"Why not {trace.host}"
     if trace.rank is None:
-        for each in answer.checks:
-            verdict = "passes" if each.passed else f"rejects it: {cell(each.reason)}"
-            yield f"  {each.plugin} {verdict}"
+        for check in answer.checks:
+            verdict = "passes" if check.passed else f"rejects it: {cell(check.reason)}"
+            yield f"  {check.plugin} {verdict}"
     else:
         terms = ", ".join(f"{part.plugin} {_product(part)}" for part in trace.contributions)
         yield f"  rank {trace.rank} with {trace.total} points" + (f": {terms}" if terms else "")
@@ -184,9 +189,7 @@ def _explain_cluster(answer: "ClusterAnswer") -> Iterator[str]:
     yield from _what_if(answer.counterfactual)
 
 
-def _what_if(what: "Counterfactual") -> Iterator[str]:
-    from fairway.whatif.counterfactual import NOTHING_FOUND, State
-
+def _what_if(what: Counterfactual) -> Iterator[str]:
     if what.state is State.SELECTED:
         yield "How safe its place is"
         yield f"  {_margin(what)}"
@@ -197,7 +200,7 @@ def _what_if(what: "Counterfactual") -> Iterator[str]:
         return
     if what.state is State.NOT_FOUND:
         yield f"  {NOTHING_FOUND.capitalize()}: {cell(what.obstacle)}"
-        yield from (f"    tried: {each}" for each in what.tried)
+        yield from (f"    tried: {attempt}" for attempt in what.tried)
         if not what.tried and not what.notes:
             yield NOTHING_TO_TRY
         yield from _notes(what.notes)
@@ -211,32 +214,29 @@ def _what_if(what: "Counterfactual") -> Iterator[str]:
     yield from _notes(what.notes)
 
 
-def _notes(notes: "Sequence[str]") -> Iterator[str]:
-    yield from (f"  Note: {cell(each)}." for each in notes)
+def _notes(notes: Sequence[str]) -> Iterator[str]:
+    yield from (f"  Note: {cell(note)}." for note in notes)
 
 
-def _insufficient(edits: "Sequence[Edit]") -> str:
+def _insufficient(edits: Sequence[Edit]) -> str:
     """State which smaller change was verified as insufficient. Amounts are tried in steps.
 
     A score that only has to be published is proposed with its current value; lower values are not tried.
     """
-    from fairway.whatif.edits import NumericEdit
-    from fairway.whatif.number_edits import Allocate
-
-    if any(isinstance(each, NumericEdit) and not each.steps for each in edits):
+    if any(isinstance(edit, NumericEdit) and not edit.steps for edit in edits):
         return "Without it, it is not." if len(edits) == 1 else "Without any one of these, it is not."
-    steps = [f"{each.unit} {each.resource} less" for each in edits if isinstance(each, Allocate)]
+    steps = [f"{edit.unit} {edit.resource} less" for edit in edits if isinstance(edit, Allocate)]
     if not steps:
         return "No smaller change is enough."
     return f"With {', '.join(steps)}{', or without any one of these' if len(edits) > 1 else ''}, it is not."
 
 
-def _edits(edits: "Sequence[Edit]", indent: str = "  ") -> Iterator[str]:
-    for number, each in enumerate(edits, 1):
-        yield f"{indent}{number}. {each.describe()}" if len(edits) > 1 else f"{indent}{each.describe()}"
+def _edits(edits: Sequence[Edit], indent: str = "  ") -> Iterator[str]:
+    for number, edit in enumerate(edits, 1):
+        yield f"{indent}{number}. {edit.describe()}" if len(edits) > 1 else f"{indent}{edit.describe()}"
 
 
-def _margin(what: "Counterfactual") -> str:
+def _margin(what: Counterfactual) -> str:
     if what.margin is None:
         return "The spread policy decides, so there is no margin in points."
     if what.margin.points is None:

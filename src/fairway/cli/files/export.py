@@ -13,7 +13,7 @@ from typing import IO, Any, Final, Literal
 import msgspec
 
 from fairway.cli.errors import BadInputError
-from fairway.documents.writer import dump_yaml
+from kubewire.documents.writer import dump_yaml
 
 Format = Literal["yaml", "json", "jsonl"]
 

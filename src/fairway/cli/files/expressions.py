@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from fairway.api.validation import Problem
+from kubecel import CompileError, cluster_environment
 
 DOES_NOT_COMPILE: Final = "{text} does not compile{place}: {message}"
 REMEDY: Final = "correct the expression; the variable is managedCluster"
@@ -11,18 +12,16 @@ REMEDY: Final = "correct the expression; the variable is managedCluster"
 
 def broken_expressions(placement: Any) -> tuple[Problem, ...]:
     """Return the expressions of a validated Placement that do not compile."""
-    from fairway.cel import CompileError, cluster_environment
-
     environment = cluster_environment()
-    found: list[Problem] = []
+    problems: list[Problem] = []
     for path, text in _expressions(placement):
         try:
             environment.compile(text)
         except CompileError as error:
             place = f" at line {error.line}, column {error.column}" if error.line > 0 else ""
             message = DOES_NOT_COMPILE.format(text=repr(text), place=place, message=error.message)
-            found.append(Problem(path=path, message=message, remedy=REMEDY))
-    return tuple(found)
+            problems.append(Problem(path=path, message=message, remedy=REMEDY))
+    return tuple(problems)
 
 
 def _expressions(placement: Any) -> Iterator[tuple[str, str]]:

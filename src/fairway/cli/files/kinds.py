@@ -5,6 +5,7 @@ ignoring such an object would go unnoticed.
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 KIND_NEAR_MISS: Final = "unknown kind {kind!r}"
@@ -66,6 +67,7 @@ def _classify_version(kind: str, version: str, versions: tuple[str, ...]) -> Fin
     return False
 
 
+@lru_cache(maxsize=4096)
 def _near_kind(kind: str, name: str) -> bool:
     if kind.lower() == name.lower():
         return True

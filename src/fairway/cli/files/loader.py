@@ -12,19 +12,20 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from fairway.api.crd import RESOURCES
-from fairway.api.defaults import apply_defaults
 from fairway.api.kinds import KINDS, DecodeError, KubeObject, decode, type_of
-from fairway.api.meta import reason_of, unreadable_fields
 from fairway.api.validation import NO_TIME, check
 from fairway.cli.errors import InputProblemsError, Problem
 from fairway.cli.files import sources
 from fairway.cli.files.expressions import broken_expressions
 from fairway.cli.files.kinds import Finding, classify, describe
-from fairway.cli.output import cell, say
 from fairway.cli.progress import Advance, progress
-from fairway.documents.parser import DocumentError
-from fairway.documents.positions import Place, Places, find, parse_path, places_of
-from fairway.documents.reader import Document, json_documents, value_of, yaml_documents
+from fairway.cli.text import cell, say
+from kubehub.schemas.formats import text_format
+from kubewire.api.defaults import apply_defaults
+from kubewire.api.meta import reason_of, unreadable_fields
+from kubewire.documents.parser import DocumentError
+from kubewire.documents.positions import Place, Places, find, parse_path, places_of
+from kubewire.documents.reader import Document, json_documents, value_of, yaml_documents
 
 MALFORMED: Final = "cannot parse as {notation}: {reason}"
 NO_OBJECTS: Final = "contains no object of a kind that Fairway uses"
@@ -60,6 +61,7 @@ _LONGEST_NAME: Final = 253
 _TEXT_WANTED: Final = "must be text"  # the end of the message for a field that is not text
 _DEFAULT_NAMESPACE: Final = "default"
 _PROGRESS_FROM: Final = 4 * 1024 * 1024
+_PROGRESS_FROM_FILES: Final = 100
 _CLUSTER_SCOPED: Final = frozenset(resource.kind for resource in RESOURCES if not resource.namespaced)
 _IN_CLUSTER_NAMESPACE: Final = frozenset({"AddOnPlacementScore", "ManagedClusterScore"})
 
@@ -114,7 +116,8 @@ def load(
     loading = _Loading(expressions=expressions)
     files = sources.find_files(paths, problems=loading.problems)
     total = sum(_size(file) for file in files)
-    with progress("loading", total=total, wanted=total > _PROGRESS_FROM) as advance:
+    is_long = total > _PROGRESS_FROM or len(files) > _PROGRESS_FROM_FILES
+    with progress("loading", total=total, wanted=is_long) as advance:
         for file in files:
             loading.file(file, max_file_size=max_file_size, advance=advance)
     if not loading.problems and not loading.objects:
@@ -122,8 +125,8 @@ def load(
         loading.problems.append(Problem(file=places, message=NO_OBJECTS, remedy=NO_OBJECTS_REMEDY))
     if loading.problems:
         raise InputProblemsError(loading.problems)
-    for each in loading.unreadable[:_WARNINGS]:
-        say(each, stream=sys.stderr)
+    for line in loading.unreadable[:_WARNINGS]:
+        say(line, stream=sys.stderr)
     if len(loading.unreadable) > _WARNINGS:
         say(MORE_UNREADABLE.format(count=len(loading.unreadable) - _WARNINGS), stream=sys.stderr)
     return LoadedObjects(objects=tuple(loading.objects), ignored=dict(loading.ignored))
@@ -141,12 +144,13 @@ class _Loading:
         self._seen: dict[tuple[str, str, str], Origin] = {}
 
     def file(self, path: str, *, max_file_size: int, advance: Advance) -> None:
+        size = _size(path)
         try:
             source = sources.read(path, max_bytes=max_file_size)
         except sources.SourceError as error:
             self.problems.append(error.problem)
+            advance(size)
             return
-        size = _size(path)
         shown = 0
         try:
             for document in documents_in(source):
@@ -194,7 +198,9 @@ class _Loading:
         kind = type_of(value)
         findings = check(value, kind=kind)
         # A hub serves values that cannot be decoded; such files are explained as the hub would be.
-        partly = bool(findings) and all(_is_served(value, each.path, each.message) for each in findings)
+        partly = bool(findings) and all(
+            _is_served(value, finding.path, finding.message) for finding in findings
+        )
         if partly:
             findings = ()
         if self._expressions and not findings and value["kind"] == "Placement":
@@ -248,10 +254,6 @@ def _is_served(value: Any, path: str, message: str) -> bool:
     """Whether a hub serves a value that cannot be decoded, such as a time with an offset of 25 hours."""
     if not message.endswith(NO_TIME):
         return False
-    from fairway.hub.schemas.formats import (
-        text_format,  # a slow import that valid files do not need
-    )
-
     accepts, text = text_format("date-time"), _at(value, path)
     return accepts is not None and isinstance(text, str) and accepts(text)
 

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import IO, Final
 
 from fairway.cli.errors import Problem
+from fairway.cli.progress import tracked
+from fairway.cli.text import cell, say
 
 STDIN: Final = "-"
 STDIN_NAME: Final = "<stdin>"
@@ -24,7 +26,11 @@ DEFAULT_MAX_BYTES: Final = 512 * 1024 * 1024
 _BLOCK: Final = 64 * 1024
 _CHUNK: Final = 1024 * 1024
 _GZIP_MAGIC: Final = b"\x1f\x8b"
+_UTF16_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
 
+SKIPPED: Final = "fairway: skipped {count:,} binary {files}: {names}{more}"
+MORE_SKIPPED: Final = " and {count:,} more"
+SKIPPED_SHOWN: Final = 3
 NOT_FOUND = "no such file or directory"
 NOT_FOUND_REMEDY = "check the path given to -f"
 NO_PERMISSION = "permission denied"
@@ -75,18 +81,20 @@ class SourceError(Exception):
 def find_files(paths: Iterable[str], *, problems: list[Problem]) -> list[str]:
     """Return the files that `paths` name, each once; directories are searched recursively in name order.
 
-    Hidden files and directories are skipped, and links to directories are not followed.
+    Hidden files and directories are skipped, and so are binary files in directories; links to directories are not
+    followed.
     """
-    found: list[str] = []
+    readable: list[str] = []
+    binary: list[str] = []
     seen: set[tuple[int, int]] = set()
     for path in paths:
         if path == STDIN:
-            if STDIN not in found:
-                found.append(STDIN)
+            if STDIN not in readable:
+                readable.append(STDIN)
             continue
         try:
-            status = os.stat(path)
-            members = sorted(_members(path)) if stat.S_ISDIR(status.st_mode) else [path]
+            is_directory = stat.S_ISDIR(os.stat(path).st_mode)
+            members = sorted(_members(path)) if is_directory else [path]
         except (OSError, ValueError) as error:
             problems.append(_os_problem(path, error))
             continue
@@ -99,17 +107,38 @@ def find_files(paths: Iterable[str], *, problems: list[Problem]) -> list[str]:
                 problems.append(_os_problem(member, error))
                 continue
             identity = (status.st_dev, status.st_ino)
-            if identity not in seen:
+            if identity in seen:
+                continue
+            # Opening anything but a regular file may wait for a writer.
+            if is_directory and stat.S_ISREG(status.st_mode) and _is_binary(member):
+                binary.append(member)
+            else:
                 seen.add(identity)
-                found.append(member)
-    return found
+                readable.append(member)
+    if binary:
+        files = "file" if len(binary) == 1 else "files"
+        more = MORE_SKIPPED.format(count=len(binary) - SKIPPED_SHOWN) if len(binary) > SKIPPED_SHOWN else ""
+        names = ", ".join(map(cell, binary[:SKIPPED_SHOWN]))
+        say(SKIPPED.format(count=len(binary), files=files, names=names, more=more), stream=sys.stderr)
+    return readable
+
+
+def _is_binary(path: str) -> bool:
+    """Look at the first block. ``read`` unpacks gzip and has advice for UTF-16, so neither is binary here."""
+    try:
+        with open(path, "rb", buffering=0) as stream:
+            head = stream.read(_BLOCK)
+    except OSError:
+        return False  # reported when the file is read
+    return b"\x00" in head and not head.startswith((_GZIP_MAGIC, *_UTF16_MARKS))
 
 
 def _members(directory: str) -> Iterator[str]:
     def stop(error: OSError) -> None:
         raise error
 
-    for folder, inner, files in os.walk(directory, onerror=stop):
+    walked = os.walk(directory, onerror=stop)
+    for folder, inner, files in tracked(walked, "searching", total=None):
         inner[:] = [name for name in inner if not name.startswith(".")]
         for name in files:
             if not name.startswith(".") and name.lower().removesuffix(".gz").endswith(SUFFIXES):
@@ -210,7 +239,7 @@ class _Rejoined(io.RawIOBase):
 
 
 def _sniff(name: str, head: bytes) -> None:
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+    if head.startswith(_UTF16_MARKS):
         raise SourceError(Problem(file=name, message=UTF16, remedy=UTF16_REMEDY))
     if b"\x00" in head:
         raise SourceError(Problem(file=name, message=BINARY, remedy=BINARY_REMEDY))

@@ -14,30 +14,25 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeVar
 
-from fairway.api.kinds import KubeObject, encode
-from fairway.api.meta import ObjectMeta
-from fairway.cli.client.names import NAMESPACES
-from fairway.cli.client.wait import wait
-from fairway.cli.client.watch import Feed
-from fairway.cli.errors import BadInputError
-from fairway.cli.progress import Advance, progress
-from fairway.kube import (
+from fairway.api.kinds import KubeObject
+from fairway.api.resources import (
     ADD_ON_PLACEMENT_SCORES,
     MANAGED_CLUSTER_SCORES,
     MANAGED_CLUSTER_SET_BINDINGS,
     MANAGED_CLUSTER_SETS,
     MANAGED_CLUSTERS,
     PLACEMENTS,
-    Client,
-    Deleted,
-    KubeError,
-    NotFound,
-    Patch,
-    Resource,
-    Updated,
 )
-from fairway.kube.change import Change
-from fairway.kube.resource import Key, key_of
+from fairway.cli.client.names import NAMESPACES
+from fairway.cli.client.wait import wait
+from fairway.cli.client.watch import Feed
+from fairway.cli.errors import BadInputError
+from fairway.cli.progress import Advance, progress
+from kubewire.api.encoding import encode
+from kubewire.api.meta import ObjectMeta
+from kubewire.api.resource import Key, key_of
+from kubewire.client import Client, Deleted, KubeError, NotFound, Patch, Resource
+from kubewire.client.change import Change
 
 MANAGER: Final = "fairway-fleet"
 APPLIED: Final = "fairway.dev/fleet"
@@ -55,7 +50,7 @@ ORDER: Final[tuple[Resource[Any], ...]] = (
 )
 """Kinds to apply, in this order. The placement controller writes PlacementDecisions."""
 REPORTED: Final = frozenset(
-    each.kind for each in (MANAGED_CLUSTERS, ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTER_SCORES)
+    resource.kind for resource in (MANAGED_CLUSTERS, ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTER_SCORES)
 )
 """Kinds whose status is applied. Controllers write the status of the others."""
 
@@ -77,7 +72,7 @@ class Tally:
     counts: Counter[Done] = field(default_factory=Counter)
 
     def row(self, columns: Iterable[Done]) -> dict[str, object]:
-        return {"kind": self.kind, **{each: self.counts[each] for each in columns}}
+        return {"kind": self.kind, **{column: self.counts[column] for column in columns}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +87,13 @@ class Existing:
 
 async def apply(client: Client, objects: Sequence[KubeObject], *, dry_run: bool) -> list[Tally]:
     """Apply objects. Raises KubeErrors, and BadInputError if the hub does not serve a kind."""
-    by_kind = {each.kind: [thing for thing in objects if thing.kind == each.kind] for each in ORDER}
+    by_kind = {
+        resource.kind: [thing for thing in objects if thing.kind == resource.kind] for resource in ORDER
+    }
     existing = await _existing(client, {kind: len(things) for kind, things in by_kind.items()})
     wanted = sorted({thing.metadata.namespace for things in by_kind.values() for thing in things} - {""})
     names = {thing.metadata.name for thing in by_kind[MANAGED_CLUSTERS.kind]}
-    tallies = [Tally(NAMESPACES.kind), *(Tally(each.kind) for each in ORDER)]
+    tallies = [Tally(NAMESPACES.kind), *(Tally(resource.kind) for resource in ORDER)]
     total = len(wanted) + sum(map(len, by_kind.values()))
     with progress("applying", total=total) as advance:
 
@@ -122,7 +119,7 @@ async def apply(client: Client, objects: Sequence[KubeObject], *, dry_run: bool)
                 return await _apply(client, resource, thing, existing, dry_run=dry_run)
 
             await _run_concurrently(by_kind[resource.kind], write, tally, advance)
-    return [each for each in tallies if each.counts]
+    return [tally for tally in tallies if tally.counts]
 
 
 async def delete(
@@ -132,7 +129,9 @@ async def delete(
 
     Wait at most ``seconds`` until these no longer exist. Raises KubeErrors, and NegativeAnswerError on timeout.
     """
-    by_kind = {each.kind: [thing for thing in objects if thing.kind == each.kind] for each in ORDER}
+    by_kind = {
+        resource.kind: [thing for thing in objects if thing.kind == resource.kind] for resource in ORDER
+    }
     existing = await _existing(client, {})
     tallies: list[Tally] = []
     namespaces = sorted({thing.metadata.namespace for things in by_kind.values() for thing in things} - {""})
@@ -156,14 +155,14 @@ async def delete(
             name for name in namespaces if (meta := existing.find(NAMESPACES, ("", name))) and _is_ours(meta)
         }
         await _wait_deleted(client, ours, seconds)
-    return [each for each in tallies if each.counts]
+    return [tally for tally in tallies if tally.counts]
 
 
 async def _wait_deleted(client: Client, names: Set[str], seconds: float) -> None:
     left: set[str] = set()
 
     def observe(change: Change[Any]) -> None:
-        name = key_of(change.new if isinstance(change, Updated) else change.object)[1]
+        name = key_of(change.object)[1]
         (left.discard if isinstance(change, Deleted) else left.add)(name)
 
     await wait(
@@ -177,7 +176,7 @@ async def _wait_deleted(client: Client, names: Set[str], seconds: float) -> None
 
 
 async def _existing(client: Client, wanted: Mapping[str, int]) -> Existing:
-    found: dict[str, Mapping[Key, ObjectMeta]] = {}
+    existing: dict[str, Mapping[Key, ObjectMeta]] = {}
     for resource in (NAMESPACES, *ORDER):
         try:
             items = (await client.list(resource)).items
@@ -185,8 +184,8 @@ async def _existing(client: Client, wanted: Mapping[str, int]) -> Existing:
             if count := wanted.get(resource.kind, 0):
                 raise BadInputError(NOT_SERVED.format(plural=resource.plural, count=count)) from None
             items = ()
-        found[resource.plural] = {key_of(each): each.metadata for each in items}
-    return Existing(found)
+        existing[resource.plural] = {key_of(item): item.metadata for item in items}
+    return Existing(existing)
 
 
 async def _apply(

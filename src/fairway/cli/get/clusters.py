@@ -8,11 +8,11 @@ from typing import Any, Final
 from fairway.api.amount_display import display_amount
 from fairway.api.cluster import CLUSTER_SET_LABEL, ManagedCluster
 from fairway.api.clusterset import LABEL_SELECTOR, ManagedClusterSet, ManagedClusterSetBinding
-from fairway.api.meta import find_condition
-from fairway.api.selector import Requirement, compile_selector
+from fairway.api.resources import MANAGED_CLUSTER_SET_BINDINGS, MANAGED_CLUSTER_SETS, MANAGED_CLUSTERS
 from fairway.cli.get.view import Lot, View, Wanted
 from fairway.cli.output import Row
-from fairway.kube import MANAGED_CLUSTER_SET_BINDINGS, MANAGED_CLUSTER_SETS, MANAGED_CLUSTERS
+from kubewire.api.meta import find_condition
+from kubewire.api.selector import Requirement, compile_selector
 
 AVAILABLE: Final = "ManagedClusterConditionAvailable"
 EMPTY: Final = "ClusterSetEmpty"
@@ -110,24 +110,24 @@ class ClusterSets(View):
     def rows(self, lot: Lot, *, now: datetime) -> Mapping[str, Row]:
         del now
         name = str(lot)
-        found = self._sets.get(name)
-        if found is None or not self.matches(found):
+        cluster_set = self._sets.get(name)
+        if cluster_set is None or not self.matches(cluster_set):
             return {}
-        status = find_condition(found.status.conditions, EMPTY)
+        status = find_condition(cluster_set.status.conditions, EMPTY)
         row = {
             "name": name,
             "bound": sorted(self._bound[name]),
             "status": status.message if status else "",
-            "managed": [each.name for each in found.spec.managedNamespaces],
+            "managed": [namespace.name for namespace in cluster_set.spec.managedNamespaces],
         }
         return {name: row}
 
 
-def members(found: ManagedClusterSet) -> str:
+def members(managed_cluster_set: ManagedClusterSet) -> str:
     """Return the label selector of the clusters in a set, for a query. Raises SelectorError if it is invalid."""
-    how = found.spec.clusterSelector
+    how = managed_cluster_set.spec.clusterSelector
     if how.selectorType != LABEL_SELECTOR:
-        return f"{CLUSTER_SET_LABEL}={found.metadata.name}"
+        return f"{CLUSTER_SET_LABEL}={managed_cluster_set.metadata.name}"
     selector = compile_selector(how.labelSelector)
     return NO_CLUSTER if selector.nothing else ",".join(map(_written, selector.requirements))
 

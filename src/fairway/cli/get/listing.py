@@ -1,22 +1,27 @@
 """Print a view once, or whenever it changes."""
 
+import asyncio
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from fairway.api.meta import format_time
 from fairway.cli.client.objects import listed, together
-from fairway.cli.client.watch import Feed, following
+from fairway.cli.client.watch import ChangeSignal, Feed, following
 from fairway.cli.get.objects import document_of, whole
 from fairway.cli.get.view import Lines, Lot, View
-from fairway.cli.output import OutputFormat, Row, emit, say
-from fairway.kube import Added, Client, Deleted, Resource, Updated
-from fairway.kube.change import Change
-from fairway.kube.resource import Key, key_of
+from fairway.cli.options.output import OutputFormat
+from fairway.cli.output import Row, emit
+from fairway.cli.text import say
+from kubewire.api.meta import format_time
+from kubewire.api.resource import Key, key_of
+from kubewire.client import Added, Client, Deleted, Forbidden, NotFound, Resource, Updated
+from kubewire.client.change import Change
 
 GONE: Final = "(deleted)"
+NO_CAUSES: Final = "fairway: causes of changes are not shown: {reason}"
 ADDED: Final = "ADDED"
 MODIFIED: Final = "MODIFIED"
 DELETED: Final = "DELETED"
@@ -39,12 +44,12 @@ async def show(client: Client, view: View, output: OutputFormat) -> None:
 
 async def _show_table(client: Client, view: View) -> None:
     feeds = view.feeds()
-    found = await _all(client, feeds)
-    shown = found[: len(view.shown)]
-    view.check({key for things in shown for each in things for key in view.names_of(each)})
-    for things in found:
-        for each in things:
-            view.put(each)
+    listings = await _all(client, feeds)
+    shown = listings[: len(view.shown)]
+    view.check({key for things in shown for thing in things for key in view.names_of(thing)})
+    for things in listings:
+        for thing in things:
+            view.put(thing)
     now = _now()
     rows = [row for lot in view.lots() for row in view.rows(lot, now=now).values()]
     if not rows:
@@ -59,14 +64,14 @@ async def _show_table(client: Client, view: View) -> None:
 
 
 async def _show_objects(client: Client, view: View, output: OutputFormat) -> None:
-    feeds = [_whole(view.feed(each)) for each in view.shown]
-    found = await _all(client, feeds)
-    view.check({key for things in found for each in things for key in view.names_of(each)})
+    feeds = [_whole(view.feed(resource)) for resource in view.shown]
+    listings = await _all(client, feeds)
+    view.check({key for things in listings for thing in things for key in view.names_of(thing)})
     documents = [
-        document_of(each, feed.resource)
-        for feed, things in zip(feeds, found, strict=True)
-        for each in sorted(things, key=key_of)
-        if view.matches(each)
+        document_of(thing, feed.resource)
+        for feed, things in zip(feeds, listings, strict=True)
+        for thing in sorted(things, key=key_of)
+        if view.matches(thing)
     ]
     alone = len(view.wanted.names) == 1 and len(documents) == 1
     document = documents[0] if alone else {"apiVersion": "v1", "kind": "List", "items": documents}
@@ -105,7 +110,7 @@ class _TableWatch:
         self._has_header = False
 
     async def run(self, client: Client) -> None:
-        async with following(client, self._view.feeds(), self._observe) as changes:
+        async with self._following(client) as changes:
             self._view.check(self._names)
             self._changed_lots = dict.fromkeys(self._view.lots())
             while True:
@@ -113,6 +118,22 @@ class _TableWatch:
                 self._changed_lots |= dict.fromkeys(due)
                 self._print()
                 await changes.wait(wait)
+                await asyncio.sleep(self._view.gather)
+
+    @asynccontextmanager
+    async def _following(self, client: Client) -> AsyncIterator[ChangeSignal]:
+        feeds, causes = self._view.feeds(), self._view.cause_feeds()
+        async with AsyncExitStack() as stack:
+            try:
+                # Causes first: if they are refused, the view has not received anything that a second try repeats.
+                changes = await stack.enter_async_context(following(client, (*causes, *feeds), self._observe))
+            except (Forbidden, NotFound) as error:
+                if not causes:
+                    raise
+                self._view.names_causes = False
+                changes = await stack.enter_async_context(following(client, feeds, self._observe))
+                say(NO_CAUSES.format(reason=error), stream=sys.stderr)
+            yield changes
 
     def _observe(self, change: Change[Any]) -> None:
         if isinstance(change, Added) and not self._has_header:
@@ -121,7 +142,7 @@ class _TableWatch:
 
     def _print(self) -> None:
         touched, self._changed_lots = self._changed_lots, {}
-        changed = [each for lot in touched for each in self._changes(lot)]
+        changed = [change for lot in touched for change in self._changes(lot)]
         if not changed:
             return
         if not self._has_header:
@@ -139,9 +160,10 @@ class _TableWatch:
             old = before.get(name)
             if old is None or _without_age(old) != _without_age(row):
                 yield self._annotate(row, MODIFIED if old else ADDED)
-        for name, row in before.items():
-            if name not in rows:
-                yield self._annotate(self._view.deleted(row, rows, before), DELETED)
+        dropped = [row for name, row in before.items() if name not in rows]
+        if dropped:
+            for row in self._view.deleted(lot, dropped, now=_now()):
+                yield self._annotate(row, DELETED)
         if rows:
             self._printed[lot] = dict(rows)
 
@@ -161,13 +183,13 @@ class _ObjectWatch:
         self._view = view
         self._output = output
         self._events = events
-        self._resources: dict[str, Resource[Any]] = {each.kind: each for each in view.shown}
+        self._resources: dict[str, Resource[Any]] = {resource.kind: resource for resource in view.shown}
         self._pending: dict[tuple[str, Key], tuple[str, Any]] = {}
         self._names: set[Key] = set()
         self._started = False
 
     async def run(self, client: Client) -> None:
-        feeds = [_whole(self._view.feed(each)) for each in self._view.shown]
+        feeds = [_whole(self._view.feed(resource)) for resource in self._view.shown]
         async with following(client, feeds, self._observe) as changes:
             self._view.check(self._names)
             self._pending = dict(sorted(self._pending.items()))

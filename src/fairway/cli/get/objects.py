@@ -9,9 +9,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from fairway.api.kinds import encode
-from fairway.api.meta import ObjectMeta
-from fairway.kube import Resource
+from kubewire.api.encoding import encode
+from kubewire.api.meta import ObjectMeta
+from kubewire.client import Resource
 
 
 class Whole(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

@@ -1,22 +1,28 @@
 """Placements, and the decisions made for them."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, cast
 
 from fairway.api.decision import PlacementDecision
-from fairway.api.meta import TRUE, find_condition
 from fairway.api.placement import GROUP_INDEX_LABEL, GROUP_NAME_LABEL, PLACEMENT_LABEL, Placement
+from fairway.api.resources import PLACEMENT_DECISIONS, PLACEMENTS
+from fairway.cli.client.moves import GATHER_SECONDS, cause, traces
+from fairway.cli.client.objects import PLACING
+from fairway.cli.client.watch import Feed
+from fairway.cli.client.world import LiveWorld
 from fairway.cli.get.view import Lot, View, Wanted
+from fairway.cli.options.output import is_wide
 from fairway.cli.output import Row
-from fairway.kube import PLACEMENT_DECISIONS, PLACEMENTS
-from fairway.kube.resource import Key, key_of
+from fairway.engine.trace import HostTrace
+from fairway.hosts.instant import to_micros
+from kubewire.api.meta import TRUE, find_condition
+from kubewire.api.resource import Key, key_of
 
 SATISFIED: Final = "PlacementSatisfied"
 MISCONFIGURED: Final = "PlacementMisconfigured"
-MORE: Final = "{names} … and {count:,} more"
+MORE: Final = "{names} … and {count:,} more: -o wide"
 SHOWN: Final = 4
-REPLACED: Final = "replaced by {names}"
 DROPPED: Final = "no longer selected"
 
 
@@ -65,12 +71,14 @@ class Placements(View):
             "name": key[1],
             "status": satisfied.status if satisfied else "",
             "reason": shown.reason if shown else "",
-            "clusters": _few([each for _, each, _ in self._decided.of(key)]),
+            "clusters": _few([page for _, page, _ in self._decided.of(key)]),
         }
         return {"": row}
 
 
 def _few(names: list[str]) -> str:
+    if is_wide():
+        return ", ".join(names)
     shown = ", ".join(names[:SHOWN])
     return MORE.format(names=shown, count=len(names) - SHOWN) if len(names) > SHOWN else shown
 
@@ -78,6 +86,7 @@ def _few(names: list[str]) -> str:
 class Decisions(View):
     noun, nouns = "placement with decisions", "decisions"
     timed = True
+    gather = GATHER_SECONDS
     shown = (PLACEMENT_DECISIONS,)
     columns: Final = {
         "namespace": "Namespace",
@@ -91,6 +100,8 @@ class Decisions(View):
     def __init__(self, wanted: Wanted) -> None:
         super().__init__(wanted)
         self._decided = Decided()
+        self._world: LiveWorld | None = None
+        """While watching."""
 
     def put(self, thing: PlacementDecision) -> Iterable[Lot]:
         return self._decided.put(thing)
@@ -106,10 +117,18 @@ class Decisions(View):
     def lots(self) -> Iterable[Lot]:
         return sorted(self._decided.pages)
 
-    def deleted(self, row: Row, rows: Mapping[str, Row], before: Mapping[str, Row]) -> Row:
-        """Name the clusters that replace a dropped one, with their scores."""
-        added = [f"{name} ({rows[name]['score']})" for name in rows if name not in before]
-        return {**row, "reason": REPLACED.format(names=", ".join(added)) if added else DROPPED}
+    def cause_feeds(self) -> tuple[Feed, ...]:
+        self._world = LiveWorld()
+        return tuple(Feed(resource=resource, observe=self._world.observe) for resource in PLACING)
+
+    def deleted(self, lot: Lot, rows: Sequence[Row], *, now: datetime) -> Sequence[Row]:
+        """Show the current points of dropped clusters, and why they are not selected any more."""
+        key = cast("Key", lot)
+        world = self._world.world() if self._world is not None and self.names_causes else None
+        if world is None or key not in world.placements:
+            return [{**row, "score": None, "reason": DROPPED} for row in rows]
+        hosts = traces(world, key, now=to_micros(now))
+        return [_dropped(row, hosts.get(str(row["cluster"]))) for row in rows]
 
     def rows(self, lot: Lot, *, now: datetime) -> Mapping[str, Row]:
         del now
@@ -126,6 +145,11 @@ class Decisions(View):
             for page, cluster, decision in self._decided.of(key)
             if self.matches(page)
         }
+
+
+def _dropped(row: Row, host: HostTrace | None) -> Row:
+    before = cast("int | None", row["score"])
+    return {**row, "score": None if host is None else host.total, "reason": cause(host, before=before)}
 
 
 def _group(page: PlacementDecision) -> str:
@@ -163,8 +187,8 @@ class Decided:
         """Yield each PlacementDecision with its clusters, in order."""
         pages = self.pages.get(placement, {})
         for page in sorted(pages.values(), key=_place):
-            for each in page.status.decisions:
-                yield page, each.clusterName, each
+            for decision in page.status.decisions:
+                yield page, decision.clusterName, decision
 
 
 def _place(page: PlacementDecision) -> tuple[int, int, str]:

@@ -6,26 +6,20 @@ from datetime import UTC, datetime
 from typing import Any, Final, Literal, cast
 
 from fairway.api.addon import ADD_ON_GROUP
-from fairway.api.meta import format_time
+from fairway.api.resources import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTER_SCORES, MANAGED_CLUSTERS
 from fairway.api.score import ManagedClusterScore
 from fairway.cli.client.objects import listed, together
 from fairway.cli.client.session import unknown
 from fairway.cli.client.watch import Feed
 from fairway.cli.get import listing
 from fairway.cli.get.view import Lines, Lot, View, Wanted
-from fairway.cli.output import Row, emit, say
-from fairway.kube import (
-    ADD_ON_PLACEMENT_SCORES,
-    MANAGED_CLUSTER_SCORES,
-    MANAGED_CLUSTERS,
-    Client,
-    Forbidden,
-    NotFound,
-    Resource,
-)
-from fairway.kube.resource import Key
+from fairway.cli.output import Row, emit
+from fairway.cli.text import say
 from fairway.providers.freshness import Health, State
 from fairway.providers.report import AddOn, Group, Published, Registry, document, format_span, group_of, merge
+from kubewire.api.meta import format_time
+from kubewire.api.resource import Key
+from kubewire.client import Client, Forbidden, NotFound, Resource
 
 Format = Literal["table", "wide", "yaml", "json"]
 FORMATS: Final[tuple[Format, ...]] = ("table", "wide", "yaml", "json")
@@ -107,7 +101,7 @@ class Providers(View):
     def feeds(self) -> tuple[Feed, ...]:
         # All clusters, also for one: its missing scores are those that others have.
         kinds = (SCORES, MANAGED_CLUSTER_SCORES, MANAGED_CLUSTERS, *((ADD_ONS,) if self._addons else ()))
-        return tuple(Feed(resource=each) for each in kinds)
+        return tuple(Feed(resource=kind) for kind in kinds)
 
     def put(self, thing: Any) -> Iterable[Lot]:
         self._registry.put(thing)
@@ -131,7 +125,7 @@ class Providers(View):
         return before
 
     def lots(self) -> Iterable[Lot]:
-        return [each for each in self._registry.groups() if self._wants(each)]
+        return [group for group in self._registry.groups() if self._wants(group)]
 
     def _wants(self, group: Group) -> bool:
         return wants(self._registry, group, names=self.wanted.names, resource=self._resource)
@@ -145,9 +139,9 @@ class Providers(View):
         return {str(at) if not self.detailed else str(row["cluster"]): row for at, row in enumerate(rows)}
 
     def due(self, *, now: datetime) -> tuple[float | None, Iterable[Lot]]:
-        over = [each for each, until in self._ends.items() if until < now]
-        for each in over:
-            del self._ends[each]
+        over = [name for name, until in self._ends.items() if until < now]
+        for name in over:
+            del self._ends[name]
         following = min(self._ends.values(), default=None)
         wait = None if following is None else (following - now).total_seconds() + 0.001
         return wait, {group for group, _ in over}
@@ -166,7 +160,7 @@ class Providers(View):
 
 def wants(registry: Registry, group: Group, *, names: Sequence[str], resource: str) -> bool:
     called = (group[1], registry.provider_of(group))
-    return (not resource or group[1] == resource) and (not names or any(each in called for each in names))
+    return (not resource or group[1] == resource) and (not names or any(name in called for name in names))
 
 
 def check(registry: Registry, *, names: Sequence[str], cluster: str) -> None:
@@ -200,15 +194,15 @@ def rows_of(health: Health, *, detailed: bool, now: datetime, absolute: bool) ->
         return [
             named
             | {
-                "cluster": each.cluster,
-                "state": each.state.value,
-                "valid": "" if each.valid_until is None else format_time(each.valid_until),
-                "written": ago(each.written),
-                "writer": each.writer,
-                "scores": list(each.scores),
-                "why": each.why,
+                "cluster": entry.cluster,
+                "state": entry.state.value,
+                "valid": "" if entry.valid_until is None else format_time(entry.valid_until),
+                "written": ago(entry.written),
+                "writer": entry.writer,
+                "scores": list(entry.scores),
+                "why": entry.why,
             }
-            for each in health.entries
+            for entry in health.entries
         ]
     counts = health.counts
     states = {state.value: counts[state] for state in State}
@@ -240,18 +234,22 @@ async def show(client: Client, *, names: Sequence[str], resource: str, cluster: 
     )
     check(registry, names=names, cluster=cluster)
     now = datetime.now(UTC)
-    found = [
-        registry.health(each, now=now, cluster=cluster or None)
-        for each in registry.groups()
-        if wants(registry, each, names=names, resource=resource)
+    healths = [
+        registry.health(group, now=now, cluster=cluster or None)
+        for group in registry.groups()
+        if wants(registry, group, names=names, resource=resource)
     ]
     detailed = bool(names or cluster)
     if output in ("yaml", "json"):
-        emit([], columns={}, output=cast("Any", output), document=document(found, problems_only=not detailed))
-    elif not found:
+        emit(
+            [], columns={}, output=cast("Any", output), document=document(healths, problems_only=not detailed)
+        )
+    elif not healths:
         say(NOTHING, stream=sys.stderr)
     else:
-        rows = [row for each in found for row in rows_of(each, detailed=detailed, now=now, absolute=False)]
+        rows = [
+            row for health in healths for row in rows_of(health, detailed=detailed, now=now, absolute=False)
+        ]
         lines = Lines(columns_of(detailed=detailed, wide=output == "wide"))
         lines.fit(rows)
         say("\n".join((lines.header(), *map(lines.line, rows))))

@@ -4,12 +4,12 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final, cast
 
-from fairway.api.age import format_age
-from fairway.api.meta import format_time
+from fairway.api.resources import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTER_SCORES
 from fairway.api.score import AddOnPlacementScore, ManagedClusterScore
 from fairway.cli.get.view import Lot, View, Wanted
 from fairway.cli.output import Row
-from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTER_SCORES
+from kubewire.api.age import format_age
+from kubewire.api.meta import format_time
 
 EXPIRED: Final = "{moment} EXPIRED"
 NEVER: Final = ""
@@ -80,7 +80,9 @@ class Scores(View):
         if isinstance(thing, ManagedClusterScore):
             calculator = thing.metadata.name.removeprefix(f"{thing.metadata.namespace}-")
             return {calculator: row | {"score": calculator, "value": thing.value}}
-        scores = {each.name: row | {"score": each.name, "value": each.value} for each in thing.status.scores}
+        scores = {
+            score.name: row | {"score": score.name, "value": score.value} for score in thing.status.scores
+        }
         return scores or {"": row}
 
 

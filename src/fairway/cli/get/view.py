@@ -8,17 +8,19 @@ import abc
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import zip_longest
 from typing import Any, ClassVar, Final
 
 from fairway.cli.client.session import IN_NAMESPACE, unknown
 from fairway.cli.client.watch import Feed
-from fairway.cli.output import Row, cell
-from fairway.kube import Added, Deleted, Resource, Updated
-from fairway.kube.change import Change
-from fairway.kube.resource import Key, key_of
+from fairway.cli.layout import GAP, Column, Layout, fit, fold
+from fairway.cli.output import Row, terminal_width
+from fairway.cli.text import cell
+from kubewire.api.resource import Key, key_of
+from kubewire.client import Added, Deleted, Resource, Updated
+from kubewire.client.change import Change
 
 NOTHING: Final = "No {nouns}{where}."
-_GAP: Final = "  "
 
 Lot = Hashable
 """Key of the rows that come from one object, or from the objects of one placement."""
@@ -55,9 +57,13 @@ class View(abc.ABC):
     nouns: ClassVar[str]
     timed: ClassVar[bool] = False
     """Whether a watch shows the time of each change."""
+    gather: ClassVar[float] = 0.0
+    """Seconds for which a watch collects changes before it prints them."""
 
     def __init__(self, wanted: Wanted) -> None:
         self.wanted = wanted
+        self.names_causes = True
+        """Whether a watch reads ``cause_feeds``."""
 
     @property
     @abc.abstractmethod
@@ -75,9 +81,9 @@ class View(abc.ABC):
 
     def feeds(self) -> tuple[Feed, ...]:
         """Return the feeds of shown kinds, then those of further kinds."""
-        return tuple(self.feed(each) for each in self.shown) + tuple(
-            Feed(resource=each, namespace=self.wanted.where if each.namespaced else None)
-            for each in self.beside
+        return tuple(self.feed(resource) for resource in self.shown) + tuple(
+            Feed(resource=resource, namespace=self.wanted.where if resource.namespaced else None)
+            for resource in self.beside
         )
 
     def feed(self, resource: Resource[Any]) -> Feed:
@@ -122,15 +128,19 @@ class View(abc.ABC):
     def check(self, known: Collection[Key]) -> None:
         """Raises BadInputError for a requested name that is not among ``known``, all existing names."""
         for space, name in self.wanted.keys:
-            if any(name == each and space in (None, "", where) for where, each in known):
+            if any(name == known_name and space in (None, "", where) for where, known_name in known):
                 continue
-            near = (each for where, each in known if space in (None, "", where))
+            near = (name for where, name in known if space in (None, "", where))
             raise unknown(self.noun, name, near, namespace=space or "")
 
-    def deleted(self, row: Row, rows: Mapping[str, Row], before: Mapping[str, Row]) -> Row:
-        """Return a deleted row as a watch shows it. ``rows`` are those of its lot now, ``before`` those it had."""
-        del rows, before
-        return row
+    def cause_feeds(self) -> tuple[Feed, ...]:
+        """Return the feeds that a watch needs to name causes, and does without if the user may not read them."""
+        return ()
+
+    def deleted(self, lot: Lot, rows: Sequence[Row], *, now: datetime) -> Sequence[Row]:
+        """Return deleted rows of a lot as a watch shows them."""
+        del lot, now
+        return rows
 
     def nothing(self) -> str:
         where = IN_NAMESPACE.format(namespace=self.wanted.where) if self.wanted.where else ""
@@ -138,11 +148,16 @@ class View(abc.ABC):
 
 
 class Lines:
-    """Formats a table line by line. Columns are as wide as the widest cell so far; cells are never cut."""
+    """Formats a table line by line. Columns are as wide as the widest cell so far.
+
+    On a terminal, the first rows decide which columns fit, and wide cells are folded; elsewhere nothing is cut.
+    """
 
     def __init__(self, columns: Mapping[str, str]) -> None:
         self._columns = columns
         self._widths = [len(title) for title in columns.values()]
+        self._limit = terminal_width()
+        self._layout = Layout(tuple(range(len(columns))), tuple(self._widths))
 
     def fit(self, rows: Iterable[Row]) -> None:
         for row in rows:
@@ -150,18 +165,33 @@ class Lines:
                 max(width, len(cell(row.get(key))))
                 for width, key in zip(self._widths, self._columns, strict=True)
             ]
+        measured = [
+            Column(key=key, title=title, width=width)
+            for (key, title), width in zip(self._columns.items(), self._widths, strict=True)
+        ]
+        self._layout = fit(measured, width=self._limit)
 
     def header(self) -> str:
-        return self._line([title.upper() for title in self._columns.values()])
+        line = self._line([title.upper() for title in self._columns.values()])
+        return f"{self._layout.note}\n{line}" if self._layout.note else line
 
     def line(self, row: Row, *, note: str = "") -> str:
-        cells = [cell(row.get(key)) for key in self._columns]
-        return self._line([*cells, note])
+        return self._line([cell(row.get(key)) for key in self._columns], note=note)
 
-    def _line(self, cells: Sequence[str]) -> str:
-        widths = [*self._widths, 0]
-        parts = (text.ljust(width) for text, width in zip(cells, widths, strict=False))
-        return _GAP.join(parts).rstrip()
+    def _line(self, cells: Sequence[str], *, note: str = "") -> str:
+        if self._limit is None:
+            texts = [text.ljust(width) for text, width in zip(cells, self._layout.widths, strict=True)]
+            return GAP.join((*texts, note)).rstrip()
+        folded = [
+            fold(cells[at], width) for at, width in zip(self._layout.shown, self._layout.widths, strict=True)
+        ]
+        lines = [
+            GAP.join(
+                part.ljust(width) for part, width in zip(parts, self._layout.widths, strict=True)
+            ).rstrip()
+            for parts in zip_longest(*folded, fillvalue="")
+        ]
+        return "\n".join((*lines, *((f"{GAP}{note}",) if note else ())))
 
 
 Make = Callable[[Wanted], View]

@@ -1,4 +1,5 @@
 """`fairway hosting`: room on hosting clusters, requests, and moves of hosted clusters.
 
-`command` has the group and what only plans; `request` reads and deletes one request on a hub.
+`command` has the group and the plans; `request` reads and deletes one request on a hub; `recover` plans and approves
+where the hosted clusters of a lost hosting cluster go.
 """

@@ -1,22 +1,24 @@
 """`fairway hosting explain` and `fairway hosting delete`: one request on a hub."""
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-import click
-
-from fairway.cli.client.session import HubChoice, hub_options, talk
+from fairway.api.hosted_request import HostedClusterRequest, HostingRejection
+from fairway.api.resources import HOSTED_CLUSTER_REQUESTS
+from fairway.cli.client.session import talk
 from fairway.cli.errors import EXIT_NO, EXIT_OK, BadInputError, NegativeAnswerError
-from fairway.cli.hosting.command import hosting
-from fairway.cli.output import OutputFormat, emit, output_option, say
-
-if TYPE_CHECKING:
-    from fairway.api.hosted_request import HostedClusterRequest
-    from fairway.kube import Client
+from fairway.cli.options.hub import HubChoice
+from fairway.cli.options.output import OutputFormat
+from fairway.cli.output import emit
+from fairway.cli.text import say
+from fairway.workloads.hosting.requests.conditions import HOST_AVAILABLE
+from kubewire.api.encoding import encode
+from kubewire.api.meta import FALSE, TRUE, find_condition
+from kubewire.client import Client, NotFound
 
 BAD_NAME: Final = "{text!r} is not a request; write NAMESPACE/NAME"
 NOT_FOUND: Final = (
-    "there is no HostedClusterRequest {name}; list them with: kubectl get hostedclusterrequests -A"
+    "there is no HostedClusterRequest {name}; list them with: fairway get hostedclusterrequests -A"
 )
 NOT_TRIED: Final = (
     "{name} is not tried yet: check that the controller hosting runs (fairway run --controllers hosting)"
@@ -30,70 +32,34 @@ DELETING: Final = "{name} is being deleted; {host} removes the hosted cluster"
 TOO_LONG: Final = (
     "{name} still exists after {seconds:g} seconds: its hosting cluster {host} has not removed it yet"
 )
+MORE: Final = "{names} and {count} more"
 POLL_SECONDS: Final = 0.2
 
 
-@hosting.command(
-    short_help="Explain where a request is hosted, or why it is not.",
-    epilog="""\b
-Examples:
-  fairway hosting explain default/shop
-  fairway hosting explain default/shop -o yaml
-
-\b
-Exit status: 0 it has a hosting cluster, 1 it has none, 2 bad input.
-""",
-)
-@click.argument("request", metavar="NAMESPACE/NAME")
-@output_option
-@hub_options
 def explain(request: str, output: OutputFormat, hub: HubChoice) -> int:
-    """Explain where a HostedClusterRequest is hosted and why, or why it is not."""
     return explain_request(request, output=output, hub=hub)
 
 
 def explain_request(request: str, *, output: OutputFormat, hub: HubChoice) -> int:
     """Implement `fairway hosting explain` and `fairway explain hostedclusterrequest`."""
-    from fairway.api.kinds import encode
-
     namespace, name = _parse(request)
-    found = talk(hub, lambda client: _read(client, namespace, name))
-    if found is None:
+    request_read = talk(hub, lambda client: _read(client, namespace, name))
+    if request_read is None:
         raise BadInputError(NOT_FOUND.format(name=request))
     if output != "table":
-        emit([], columns={}, output=output, document=encode(found.status))
+        emit([], columns={}, output=output, document=encode(request_read.status))
     else:
-        _print(found, request)
-    return EXIT_OK if found.status.hostingCluster is not None else EXIT_NO
+        _print(request_read, request)
+    return EXIT_OK if request_read.status.hostingCluster is not None else EXIT_NO
 
 
-@hosting.command(
-    short_help="Delete a request and its hosted cluster.",
-    epilog="""\b
-Examples:
-  fairway hosting delete default/shop
-  fairway hosting delete default/shop --wait
-""",
-)
-@click.argument("request", metavar="NAMESPACE/NAME")
-@click.option("--wait", is_flag=True, help="Wait until the hosted cluster is removed.")
-@click.option(
-    "--timeout",
-    type=click.FloatRange(0, min_open=True),
-    default=60.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Fail if --wait takes longer than this.",
-)
-@hub_options
 def delete(request: str, wait: bool, timeout: float, hub: HubChoice) -> int:
-    """Delete a HostedClusterRequest. Its hosting cluster then removes the hosted cluster."""
     namespace, name = _parse(request)
-    found = talk(hub, lambda client: _delete(client, namespace, name, timeout if wait else None))
-    if found is None:
+    remaining = talk(hub, lambda client: _delete(client, namespace, name, timeout if wait else None))
+    if remaining is None:
         say(DELETED.format(name=request))
         return EXIT_OK
-    host = found.status.hostingCluster.name if found.status.hostingCluster else "-"
+    host = remaining.status.hostingCluster.name if remaining.status.hostingCluster else "-"
     if wait:
         raise NegativeAnswerError(TOO_LONG.format(name=request, seconds=timeout, host=host))
     say(DELETING.format(name=request, host=host))
@@ -107,9 +73,7 @@ def _parse(text: str) -> tuple[str, str]:
     return namespace, name
 
 
-async def _read(client: "Client", namespace: str, name: str) -> "HostedClusterRequest | None":
-    from fairway.kube import HOSTED_CLUSTER_REQUESTS, NotFound
-
+async def _read(client: Client, namespace: str, name: str) -> HostedClusterRequest | None:
     try:
         return await client.get(HOSTED_CLUSTER_REQUESTS, name, namespace=namespace)
     except NotFound as error:
@@ -119,28 +83,26 @@ async def _read(client: "Client", namespace: str, name: str) -> "HostedClusterRe
 
 
 async def _delete(
-    client: "Client", namespace: str, name: str, timeout: float | None
-) -> "HostedClusterRequest | None":
+    client: Client, namespace: str, name: str, timeout: float | None
+) -> HostedClusterRequest | None:
     """Return what is left of the request after the time; None if it is deleted."""
-    from fairway.kube import HOSTED_CLUSTER_REQUESTS
-
-    found = await _read(client, namespace, name)
-    if found is None:
+    current = await _read(client, namespace, name)
+    if current is None:
         raise BadInputError(NOT_FOUND.format(name=f"{namespace}/{name}"))
     await client.delete(HOSTED_CLUSTER_REQUESTS, name, namespace=namespace)
-    uid = found.metadata.uid
+    uid = current.metadata.uid
     try:
         async with asyncio.timeout(timeout or 0):
-            while found is not None and found.metadata.uid == uid:
-                found = await _read(client, namespace, name)
+            while current is not None and current.metadata.uid == uid:
+                current = await _read(client, namespace, name)
                 await asyncio.sleep(POLL_SECONDS)
     except TimeoutError:
-        return found
+        return current
     return None
 
 
-def _print(found: "HostedClusterRequest", name: str) -> None:
-    status = found.status
+def _print(hosted_cluster_request: HostedClusterRequest, name: str) -> None:
+    status = hosted_cluster_request.status
     if not status.phase:
         say(NOT_TRIED.format(name=name))
         return
@@ -149,24 +111,26 @@ def _print(found: "HostedClusterRequest", name: str) -> None:
         say(PLACED.format(name=name, host=status.hostingCluster.name, phase=status.phase, total=total))
         rows: list[dict[str, Any]] = [
             {
-                "plugin": each.plugin,
-                "score": each.score,
-                "weight": each.weight,
-                "points": each.score * each.weight,
+                "plugin": score.plugin,
+                "score": score.score,
+                "weight": score.weight,
+                "points": score.score * score.weight,
             }
-            for each in status.scores
+            for score in status.scores
         ]
         if rows:
             columns = {"plugin": "Plugin", "score": "Score", "weight": "Weight", "points": "Points"}
             emit(rows, columns=columns)
     else:
-        say(UNPLACED.format(name=name, phase=status.phase, message=_message(found)))
+        say(UNPLACED.format(name=name, phase=status.phase, message=_message(hosted_cluster_request)))
+    if (outage := _outage(hosted_cluster_request)) is not None:
+        say(outage)
     if status.rejections:
         say(OTHERS)
         emit(
             [
-                {"count": each.count, "reason": each.reason, "clusters": each.clusters}
-                for each in status.rejections
+                {"count": rejection.count, "reason": rejection.reason, "clusters": _first_clusters(rejection)}
+                for rejection in status.rejections
             ],
             columns={"count": "Count", "reason": "Reason", "clusters": "Clusters"},
         )
@@ -174,9 +138,24 @@ def _print(found: "HostedClusterRequest", name: str) -> None:
         say(FITS.format(change=change))
 
 
-def _message(found: "HostedClusterRequest") -> str:
-    from fairway.api.meta import TRUE
+def _first_clusters(rejection: HostingRejection) -> str:
+    """Return the clusters of a group, and how many the status leaves out."""
+    names, more = ",".join(rejection.clusters), rejection.count - len(rejection.clusters)
+    return MORE.format(names=names, count=more) if names and more > 0 else names
 
+
+def _outage(hosted_cluster_request: HostedClusterRequest) -> str | None:
+    """Return what is the matter with the hosting cluster, or with the one that was lost."""
+    condition = find_condition(hosted_cluster_request.status.conditions, HOST_AVAILABLE)
+    return condition.message if condition is not None and condition.status == FALSE else None
+
+
+def _message(hosted_cluster_request: HostedClusterRequest) -> str:
     return next(
-        (each.message for each in found.status.conditions if each.status != TRUE and each.message), ""
+        (
+            condition.message
+            for condition in hosted_cluster_request.status.conditions
+            if condition.status != TRUE and condition.message
+        ),
+        "",
     )

@@ -4,24 +4,25 @@ import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 import click
 
 from fairway.cli.errors import EXIT_NO, EXIT_OK, BadInputError
-from fairway.cli.output import OutputFormat, emit, output_option, say
-
-if TYPE_CHECKING:
-    from fairway.hub.portable import Count
+from fairway.cli.hub.errors import store_errors
+from fairway.cli.hub.manifests import STDOUT, targets, write
+from fairway.cli.options.output import OutputFormat
+from fairway.cli.output import emit
+from fairway.cli.progress import progress
+from fairway.cli.text import say
+from kubehub.backup import key_problems, load, private_files, require_data, save
+from kubehub.portable import Count
+from kubehub.storage import archive
 
 Format = Literal["data", "manifests"]
-
-STDOUT: Final = "-"
-
 EXISTS: Final = "{path} already exists; name another file, or replace it with --force"
 ONE_PLACE: Final = "give either a backup FILE or --data"
 ONLY_MANIFESTS: Final = "--status requires --format manifests; a data backup always includes the status"
-
 SAVED: Final = "{file}: {objects} at revision {revision}, and {keys}"
 RESTORED: Final = "{folder}: restored {objects}, next revision {revision}; {keys}"
 KEYS_BACK: Final = "keys restored: kubeconfigs and tokens stay valid"
@@ -42,56 +43,14 @@ TO_APPLY: Final = "apply it to another hub with:"
 TWICE: Final = "  # run it twice if that hub lacks the CRDs: kubectl looks up all kinds first"
 
 
-@click.command(
-    short_help="Back up a hub's data, also while it runs.",
-    epilog="""\b
-Examples:
-  fairway hub backup --data ./hub --out hub.backup          everything, for `fairway hub restore`
-  fairway hub backup --data ./hub --out hub.backup --force  replace the last one
-  fairway hub backup --data ./hub --out hub.yaml            manifests, for `kubectl apply`
-  fairway hub backup --data ./hub --out moved/ --format manifests
-  fairway hub backup --data ./hub --out - --format manifests | kubectl diff -f -
-
-A backup contains the hub's keys, and manifests contain its Secrets: both files are readable by you only.
-""",
-)
-@click.option(
-    "--data",
-    required=True,
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    metavar="DIR",
-    help="The hub's folder.",
-)
-@click.option(
-    "--out",
-    required=True,
-    metavar="FILE|DIR/",
-    help="File to write. Manifests can be written to standard output (-), or to a folder with separate files for "
-    "definitions, objects and status.",
-)
-@click.option(
-    "--format",
-    "format_",
-    type=click.Choice(["data", "manifests"]),
-    help="data: objects with history, and keys; manifests: objects for another hub.  "
-    "[default: manifests for a name ending in .yaml, .yml or .json, otherwise data]",
-)
-@click.option("--status", is_flag=True, help="With --format manifests, include the status of objects.")
-@click.option("--force", is_flag=True, help="Replace an existing file.")
-@output_option
 def backup(
     data: Path, out: str, format_: Format | None, status: bool, force: bool, output: OutputFormat
 ) -> None:
-    """Back up a hub: all data and keys for `fairway hub restore`, or its objects as manifests for another hub."""
     if (format_ or _format_for(out)) == "manifests":
         _write_manifests(data, out, status=status, force=force, output=output)
         return
     if status:
         raise BadInputError(ONLY_MANIFESTS)
-    from fairway.cli.hub.errors import store_errors
-    from fairway.cli.progress import progress
-    from fairway.hub.backup import save
-
     file = Path(out)
     _refuse_existing(file, force=force)
     with store_errors(), progress("backing up", total=None):
@@ -111,32 +70,7 @@ def backup(
     say(SAVED.format(file=file, objects=objects, revision=outcome.objects.revision, keys=keys))
 
 
-@click.command(
-    short_help="Restore a backup.",
-    epilog="""\b
-Examples:
-  fairway hub restore hub.backup --data ./hub
-  fairway hub restore hub.backup --data ./hub --force       replace existing data
-
-The restored hub continues at a much higher revision, so every watch starts over. A backup can be restored repeatedly.
-""",
-)
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option(
-    "--data",
-    required=True,
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="DIR",
-    help="Folder for `fairway hub --data`; created if missing.",
-)
-@click.option("--force", is_flag=True, help="Replace existing data.")
-@output_option
 def restore(file: Path, data: Path, force: bool, output: OutputFormat) -> None:
-    """Restore the objects and keys of a backup FILE into a folder."""
-    from fairway.cli.hub.errors import store_errors
-    from fairway.cli.progress import progress
-    from fairway.hub.backup import load
-
     with store_errors(), progress("restoring", total=None):
         outcome = load(file, data, force=force)
     summary = outcome.objects
@@ -155,31 +89,7 @@ def restore(file: Path, data: Path, force: bool, output: OutputFormat) -> None:
     say(RESTORED.format(folder=data, objects=objects, revision=summary.revision, keys=keys))
 
 
-@click.command(
-    short_help="Check a folder or a backup for damage.",
-    epilog="""\b
-Examples:
-  fairway hub check --data ./hub                            also while it runs
-  fairway hub check hub.backup -o json
-
-Exit status: 0 no damage, 1 damage found, 2 cannot read.
-""",
-)
-@click.argument("file", required=False, type=click.Path(exists=True, path_type=Path))
-@click.option(
-    "--data",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    metavar="DIR",
-    help="The hub's folder.",
-)
-@output_option
 def check(file: Path | None, data: Path | None, output: OutputFormat) -> int:
-    """Read all data of a folder or a backup FILE, and list the problems."""
-    from fairway.cli.hub.errors import store_errors
-    from fairway.cli.progress import progress
-    from fairway.hub.backup import key_problems, require_data
-    from fairway.hub.storage import archive
-
     place = file or data
     if place is None or (file and data):
         raise click.UsageError(ONE_PLACE, click.get_current_context())
@@ -188,7 +98,7 @@ def check(file: Path | None, data: Path | None, output: OutputFormat) -> int:
             require_data(place)
         report = archive.check(place)
         rows: list[dict[str, object]] = [
-            {"revision": each.revision or None, "problem": each.text} for each in report.problems
+            {"revision": problem.revision or None, "problem": problem.text} for problem in report.problems
         ]
         if report.revision:  # 0 if nothing could be read
             rows += ({"revision": None, "problem": text} for text in key_problems(place))
@@ -210,15 +120,7 @@ def check(file: Path | None, data: Path | None, output: OutputFormat) -> int:
     return EXIT_NO if rows else EXIT_OK
 
 
-# Manifests
-
-
 def _write_manifests(data: Path, out: str, *, status: bool, force: bool, output: OutputFormat) -> None:
-    from fairway.cli.hub.errors import store_errors
-    from fairway.cli.hub.manifests import targets, write
-    from fairway.cli.progress import progress
-    from fairway.hub.backup import private_files, require_data
-
     files = targets(out, status=status)
     if out != STDOUT:
         for file in files:
@@ -243,7 +145,7 @@ def _write_manifests(data: Path, out: str, *, status: bool, force: bool, output:
     emit((), columns={}, output=output, document=document, stream=stream)
 
 
-def _summary(out: str, files: list[Path], count: "Count", *, status: bool) -> Iterator[str]:
+def _summary(out: str, files: list[Path], count: Count, *, status: bool) -> Iterator[str]:
     where = "standard output" if out == STDOUT else out
     definitions, objects = _counted(count.definitions, "definition"), _counted(count.objects, "object")
     yield WRITTEN.format(where=where, definitions=definitions, objects=objects)
@@ -270,9 +172,6 @@ def _summary(out: str, files: list[Path], count: "Count", *, status: bool) -> It
     yield f"{apply} -f {rest[0]}"
     if count.statuses:
         yield f"{apply} --subresource=status --force-conflicts -f {rest[1]}"
-
-
-# All of them
 
 
 def _format_for(out: str) -> Format:

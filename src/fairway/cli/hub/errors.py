@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterator
 
 from fairway.cli.errors import BadInputError
-from fairway.hub import CertificateFault, StoreError
+from kubehub import CertificateFault, StoreError
 
 
 @contextlib.contextmanager

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Final
 
 from fairway.cli.files.export import export, format_for
-from fairway.cli.hub.data import STDOUT
-from fairway.hub import Document
-from fairway.hub.portable import DEFINITION, Count, portable_objects
+from kubehub import Document
+from kubehub.portable import DEFINITION, Count, portable_objects
 
 _FILES: Final = ("definitions.yaml", "objects.yaml", "status.yaml")
+
+STDOUT: Final = "-"
 
 
 def targets(out: str, *, status: bool) -> list[Path]:

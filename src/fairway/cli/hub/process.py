@@ -17,7 +17,6 @@ import logging
 import os
 import re
 import shlex
-import socket
 import sys
 import tempfile
 import traceback
@@ -31,10 +30,14 @@ from typing import Any, Final
 from fairway.cli import signals
 from fairway.cli.errors import DEBUG_VARIABLE, BadInputError, CommandError
 from fairway.cli.hub.errors import store_errors
-from fairway.cli.output import OutputFormat, emit, say
-from fairway.documents.reader import yaml_document
-from fairway.hub import RENEWAL_SECONDS, Hub, Settings, StaticTokens, TokenFileFault, running
-from fairway.hub.backup import private_files
+from fairway.cli.options.output import OutputFormat
+from fairway.cli.output import emit
+from fairway.cli.text import say
+from fairway.controllers.serving.address import is_not_local
+from fairway.observe.logs import OWN_LOGGERS
+from kubehub import RENEWAL_SECONDS, Hub, Settings, StaticTokens, TokenFileFault, running
+from kubehub.backup import private_files
+from kubewire.documents.reader import yaml_document
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +62,10 @@ FOREIGN_KUBECONFIG: Final = (
 FAILED: Final = (
     "the hub failed: {kind} in {place}. This is a bug in Fairway. Acknowledged writes are kept; set "
     f"{DEBUG_VARIABLE}=1 for details"
+)
+
+NO_FOLDER: Final = (
+    "--kubeconfig-out {path}: there is no folder {folder}; create it, or name a file in another folder"
 )
 
 READY: Final = "hub ready at {url}, {kept}"
@@ -156,6 +163,8 @@ def _check(settings: Settings, kubeconfig: Path | None) -> None:
                 pass
         except OSError as error:
             raise BadInputError(CANNOT_WRITE.format(path=settings.audit, reason=error.strerror)) from None
+    if kubeconfig is not None and not kubeconfig.absolute().parent.is_dir():
+        raise BadInputError(NO_FOLDER.format(path=kubeconfig, folder=kubeconfig.absolute().parent))
     if kubeconfig is not None and kubeconfig.exists() and not _is_ours(kubeconfig):
         raise BadInputError(FOREIGN_KUBECONFIG.format(path=kubeconfig))
 
@@ -169,8 +178,8 @@ def _is_address(text: str) -> bool:
 def _is_ours(path: Path) -> bool:
     """Whether a file is empty or a kubeconfig written by a hub."""
     try:
-        found = yaml_document(path.read_bytes())
-        return found is None or [each["name"] for each in found.value["clusters"]] == ["fairway"]
+        document = yaml_document(path.read_bytes())
+        return document is None or [cluster["name"] for cluster in document.value["clusters"]] == ["fairway"]
     except (OSError, ValueError, KeyError, TypeError):
         return False
 
@@ -279,7 +288,7 @@ def _explain(error: OSError, settings: Settings) -> CommandError:
         return BadInputError(BUSY.format(host=host, port=port))
     if error.errno == errno.EACCES:
         return BadInputError(NOT_ALLOWED.format(host=host, port=port))
-    if error.errno == errno.EADDRNOTAVAIL or isinstance(error, socket.gaierror):
+    if is_not_local(error):
         return BadInputError(NOT_HERE.format(host=host))
     return BadInputError(CANNOT_LISTEN.format(host=host, port=port, reason=error.strerror or error))
 
@@ -309,15 +318,17 @@ def _logging(*, verbose: bool) -> Iterator[None]:
     handler = logging.StreamHandler()
     make = logging.Formatter if _debugging() else SafeFormatter
     handler.setFormatter(make("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    root, ours = logging.getLogger(), logging.getLogger("fairway")
-    before = ours.level
+    root = logging.getLogger()
+    levels = {logger: logger.level for logger in map(logging.getLogger, OWN_LOGGERS)}
     root.addHandler(handler)
-    ours.setLevel(logging.INFO if verbose else logging.WARNING)
+    for logger in levels:
+        logger.setLevel(logging.INFO if verbose else logging.WARNING)
     try:
         yield
     finally:
         root.removeHandler(handler)
-        ours.setLevel(before)
+        for logger, level in levels.items():
+            logger.setLevel(level)
 
 
 def _log_loop_error(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -3,11 +3,11 @@
 from datetime import UTC, datetime
 from typing import Final
 
-from fairway.api.meta import format_time
 from fairway.cli.client.messages import explain_error, is_unconfigured
-from fairway.cli.client.session import HubChoice
-from fairway.kube import Connection
-from fairway.kube.errors import (
+from fairway.cli.options.hub import HubChoice
+from kubewire.api.meta import format_time
+from kubewire.client import Connection
+from kubewire.client.errors import (
     ConfigError,
     CredentialError,
     Forbidden,

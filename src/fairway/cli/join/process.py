@@ -10,12 +10,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from fairway.api.meta import format_time
+import msgspec
+
+from fairway.api.resources import MANAGED_CLUSTERS
 from fairway.cli import signals
 from fairway.cli.errors import BadInputError, NegativeAnswerError
+from fairway.cli.join.bootstrap import BootstrapChoice, default_state
 from fairway.cli.join.messages import cluster_message, hub_message
-from fairway.cli.join.options import BootstrapChoice, default_state
-from fairway.cli.output import say
+from fairway.cli.text import say
 from fairway.controllers.cluster_names import refusal
 from fairway.klusterlet.bootstrap import install
 from fairway.klusterlet.certificates import Certificate
@@ -28,8 +30,9 @@ from fairway.klusterlet.registration import (
     wait_for_acceptance,
 )
 from fairway.klusterlet.state import NOT_A_FOLDER, State
-from fairway.kube import MANAGED_CLUSTERS, Backoff, Client, Connection, KubeError, NotFound
-from fairway.kube.transport import Retry
+from kubewire.api.meta import format_time
+from kubewire.client import Backoff, Client, Connection, KubeError, NotFound
+from kubewire.client.transport import Retry
 
 log: Final = logging.getLogger(__name__)
 
@@ -140,8 +143,6 @@ async def _work(
 
 async def _wait_for_cluster(managed: Client, settings: Settings, *, retry: bool) -> None:
     """Connect to the cluster. ``retry``: a cluster that joined before may be starting, as after a power failure."""
-    import msgspec
-
     attempt = 0
     while True:
         try:
@@ -162,8 +163,6 @@ async def _wait_for_cluster(managed: Client, settings: Settings, *, retry: bool)
 
 
 async def _prepare_cluster(managed: Client, settings: Settings) -> None:
-    import msgspec
-
     answer = await managed.request("GET", "/version")
     version = msgspec.json.decode(answer.body, type=dict[str, str]).get("gitVersion", "")
     report(REACHED.format(name=settings.name, server=managed.connection.server, version=version))

@@ -3,60 +3,31 @@
 import base64
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-import click
+import msgspec
 
-from fairway.cli.client.session import HubChoice, hub_options, talk
-from fairway.cli.join.options import TOKEN_VARIABLE
-from fairway.cli.output import OutputFormat, emit, output_option, say
-
-if TYPE_CHECKING:
-    from fairway.kube import Client
+from fairway.cli.client.session import talk
+from fairway.cli.errors import BadInputError
+from fairway.cli.options.hub import HubChoice
+from fairway.cli.options.join import TOKEN_VARIABLE
+from fairway.cli.options.output import OutputFormat
+from fairway.cli.output import emit
+from fairway.cli.text import say
+from fairway.klusterlet.atomic_directory import replace_private
+from kubehub.authn import bootstrap_account
+from kubehub.authn.bootstrap_account import ACCOUNT, NAMESPACE
+from kubewire.client import AlreadyExists, Client
 
 RBAC: Final = "rbac.authorization.k8s.io"
-PLACEHOLDER: Final = "CLUSTER"
-HOURS: Final = 24
-
 VALID: Final = "The token is valid until {ends}. To join a cluster, run where its kubeconfig is:"
 WRITTEN: Final = "The token in {file} is valid until {ends}. To join a cluster, run where its kubeconfig is:"
 THEN: Final = "To accept it, run here:"
 COULD_NOT_WRITE: Final = "cannot write {file}: {why}"
 
 
-@click.command(
-    short_help="On the hub: create a token for joining clusters.",
-    epilog="""\b
-Examples:
-  fairway join token --name c1
-  fairway join token --out bootstrap.kubeconfig
-  fairway join token --hours 1 -o json
-""",
-)
-@click.option(
-    "--name",
-    default=PLACEHOLDER,
-    metavar="NAME",
-    help="Name of the joining cluster, for the printed command.",
-)
-@click.option(
-    "--hours", type=click.IntRange(1, 8760), default=HOURS, show_default=True, help="Lifetime of the token."
-)
-@click.option(
-    "--out",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Write the token as a kubeconfig instead of printing it.",
-)
-@output_option
-@hub_options
 def token(name: str, hours: int, out: Path | None, output: OutputFormat, hub: HubChoice) -> None:
-    """Create a bootstrap token for joining clusters, and print the command that joins one.
-
-    With the token a cluster can request to join; `fairway accept` accepts it.
-    """
-
-    async def work(client: "Client") -> dict[str, Any]:
+    async def work(client: Client) -> dict[str, Any]:
         await grant(client)
         made = await bootstrap_token(client, seconds=hours * 3600)
         authority = client.connection.authority
@@ -95,12 +66,6 @@ def _command(made: dict[str, Any], *, name: str, out: Path | None) -> str:
 
 
 def _write(file: Path, made: dict[str, Any]) -> None:
-    import msgspec
-
-    from fairway.cli.errors import BadInputError
-    from fairway.hub.authn import bootstrap_account
-    from fairway.klusterlet.atomic_directory import replace_private
-
     cluster: dict[str, Any] = {"server": made["server"]}
     if made["certificateAuthority"]:
         cluster["certificate-authority-data"] = made["certificateAuthority"]
@@ -118,11 +83,8 @@ def _write(file: Path, made: dict[str, Any]) -> None:
         raise BadInputError(COULD_NOT_WRITE.format(file=file, why=error.strerror)) from None
 
 
-async def grant(client: "Client") -> None:
+async def grant(client: Client) -> None:
     """Create the bootstrap identity and its roles. Existing ones, such as OCM's, are kept."""
-    from fairway.hub.authn import bootstrap_account
-    from fairway.kube import AlreadyExists
-
     paths = {
         "namespaces": "/api/v1/namespaces",
         "serviceaccounts": f"/api/v1/namespaces/{bootstrap_account.NAMESPACE}/serviceaccounts",
@@ -137,11 +99,7 @@ async def grant(client: "Client") -> None:
             continue
 
 
-async def bootstrap_token(client: "Client", *, seconds: int) -> dict[str, str]:
-    import msgspec
-
-    from fairway.hub.authn.bootstrap_account import ACCOUNT, NAMESPACE
-
+async def bootstrap_token(client: Client, *, seconds: int) -> dict[str, str]:
     path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{ACCOUNT}/token"
     body = {
         "apiVersion": "authentication.k8s.io/v1",
@@ -149,5 +107,5 @@ async def bootstrap_token(client: "Client", *, seconds: int) -> dict[str, str]:
         "spec": {"expirationSeconds": seconds},
     }
     answer = await client.request("POST", path, body=body)
-    found: dict[str, str] = msgspec.json.decode(answer.body)["status"]
-    return found
+    status: dict[str, str] = msgspec.json.decode(answer.body)["status"]
+    return status

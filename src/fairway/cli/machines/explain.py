@@ -1,22 +1,21 @@
 """`fairway machines explain pod`: why a pod waits, or why it is where it is."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
-
-import click
+from typing import Any, Final
 
 from fairway.cli.client.session import unknown
-from fairway.cli.completion import complete
 from fairway.cli.errors import EXIT_NO, EXIT_OK, BadInputError
+from fairway.cli.machines.objects import SCHEDULING, read_objects
 from fairway.cli.machines.settings import settings_in
-from fairway.cli.options.input import input_options
-from fairway.cli.options.scheduler import load_pod_scheduling, scheduler_option
-from fairway.cli.output import OutputFormat, emit, output_option, plain_table, say
-
-if TYPE_CHECKING:
-    from fairway.whatif.machines.explain_pod import PodExplanation
+from fairway.cli.options.output import OutputFormat
+from fairway.cli.output import Row, emit, plain_table, terminal_width
+from fairway.cli.scheduling import load_pod_scheduling
+from fairway.cli.text import say
+from fairway.hosts.instant import to_micros
+from fairway.whatif.machines.explain_pod import PodExplanation, explain_pod
+from fairway.whatif.machines.world import ClusterObjects
 
 BAD_NAME: Final = "{name!r} is not NAMESPACE/NAME"
 NODES_SHOWN: Final = 10
@@ -39,112 +38,89 @@ NOTHING_HELPS: Final = "  No single change that was tried is enough."
 REMEDY: Final = "  {change}: then {nodes} would pass"
 
 
-@click.group(
-    short_help="Explain where a pod is, or why it waits.",
-    epilog="""\b
-Examples:
-  fairway machines explain pod default/web-0
-""",
-)
-def explain() -> None:
-    """Explain where a pod is, or why it waits."""
-
-
-@explain.command(
-    short_help="Explain where a pod is, or why it waits.",
-    epilog="""\b
-Examples:
-  fairway machines explain pod default/web-0
-  fairway machines explain pod default/web-0 --all
-  fairway machines explain pod default/web-0 -f cluster.yaml -o json
-
-\b
-The pod is placed once more, as if it had no node, on the nodes as they are now; nothing is written. A pod with a node
-may therefore have a better one today. Changes that would let a pod fit are tried one at a time.
-Exit status: 0 a node passes every filter, 1 none does, 2 bad input.
-""",
-)
-@click.argument("name", metavar="NAMESPACE/NAME", shell_complete=complete("pods"))
-@click.option("--all", "everything", is_flag=True, help="Show all nodes.")
-@scheduler_option
-@output_option
-@input_options
 def pod(
     name: str, everything: bool, scheduler_config: Path | None, output: OutputFormat, **inputs: Any
 ) -> int:
-    """Explain where a pod is, or why it waits: what each plugin answers for each node, and what would help."""
-    from fairway.cli.machines.objects import SCHEDULING, read_objects
-    from fairway.fleet.instant import to_micros
-    from fairway.whatif.machines.explain_pod import explain_pod
-    from fairway.whatif.machines.world import ClusterObjects
-
     namespace, slash, short = name.rpartition("/")
     if not slash or not namespace or not short:
         raise BadInputError(BAD_NAME.format(name=name))
     scheduling = load_pod_scheduling(scheduler_config)
     cluster = ClusterObjects.of(read_objects(SCHEDULING, **inputs))
     if (namespace, short) not in cluster.pods:
-        near = (each for space, each in cluster.pods if space == namespace)
+        near = (pod_name for space, pod_name in cluster.pods if space == namespace)
         raise unknown("pod", short, near, namespace=namespace)
     now = to_micros(datetime.now(UTC))
-    found = explain_pod(cluster, (namespace, short), scheduling, settings_in(scheduling), now=now)
-    if not found.is_ours:
+    explanation = explain_pod(cluster, (namespace, short), scheduling, settings_in(scheduling), now=now)
+    if not explanation.is_ours:
         profiles = ", ".join(sorted(scheduling.specs))
-        raise BadInputError(NOT_OURS.format(pod=found.pod, scheduler=found.scheduler, profiles=profiles))
+        raise BadInputError(
+            NOT_OURS.format(pod=explanation.pod, scheduler=explanation.scheduler, profiles=profiles)
+        )
     if output == "table":
-        for line in lines(found, everything=everything):
+        for line in lines(explanation, everything=everything):
             say(line)
     else:
-        emit([], columns={}, output=output, document=document(found))
-    return EXIT_OK if found.fits else EXIT_NO
+        emit([], columns={}, output=output, document=document(explanation))
+    return EXIT_OK if explanation.fits else EXIT_NO
 
 
-def lines(found: "PodExplanation", *, everything: bool) -> Iterator[str]:
-    if found.node:
-        yield BOUND.format(pod=found.pod, node=found.node)
-    elif found.gates:
-        yield GATED.format(pod=found.pod, gates=", ".join(found.gates))
-    elif found.fits:
-        yield WOULD_FIT.format(pod=found.pod, best=found.hosts[0].host)
+def lines(pod_explanation: PodExplanation, *, everything: bool) -> Iterator[str]:
+    if pod_explanation.node:
+        yield BOUND.format(pod=pod_explanation.pod, node=pod_explanation.node)
+    elif pod_explanation.gates:
+        yield GATED.format(pod=pod_explanation.pod, gates=", ".join(pod_explanation.gates))
+    elif pod_explanation.fits:
+        yield WOULD_FIT.format(pod=pod_explanation.pod, best=pod_explanation.hosts[0].host)
     else:
-        yield WAITS.format(pod=found.pod)
-    yield COUNTS.format(feasible=len(found.hosts), nodes=found.nodes)
-    if found.recorded:
-        yield RECORDED.format(text=found.recorded)
-    if found.nominated:
-        yield NOMINATED.format(node=found.nominated)
-    if found.hosts:
+        yield WAITS.format(pod=pod_explanation.pod)
+    yield COUNTS.format(feasible=len(pod_explanation.hosts), nodes=pod_explanation.nodes)
+    if pod_explanation.recorded:
+        yield RECORDED.format(text=pod_explanation.recorded)
+    if pod_explanation.nominated:
+        yield NOMINATED.format(node=pod_explanation.nominated)
+    if pod_explanation.hosts:
         yield ""
         yield "Nodes by rank"
-        yield from _hosts(found, everything=everything)
-    if found.rejections:
+        yield from _hosts(pod_explanation, everything=everything)
+    if pod_explanation.rejections:
         yield ""
         yield "Rejected"
         rows = [
             {
-                "plugin": each.plugin,
-                "count": len(each.nodes),
-                "reason": each.reason,
-                "nodes": _names(each.nodes, everything=everything),
+                "plugin": rejection.plugin,
+                "count": len(rejection.nodes),
+                "reason": rejection.reason,
+                "nodes": _names(rejection.nodes, everything=everything),
             }
-            for each in found.rejections
+            for rejection in pod_explanation.rejections
         ]
         columns = {"plugin": "Plugin", "count": "Nodes", "reason": "Reason", "nodes": "Which"}
-        yield from (f"  {line}" for line in plain_table(rows, columns=columns).splitlines())
-    if not found.fits:
-        yield from _help(found)
+        yield from (
+            f"  {line}"
+            for line in plain_table(rows, columns=columns, width=terminal_width(indent="  ")).splitlines()
+        )
+    if not pod_explanation.fits:
+        yield from _help(pod_explanation)
 
 
-def _hosts(found: "PodExplanation", *, everything: bool) -> Iterator[str]:
-    shown = found.hosts if everything else found.hosts[:NODES_SHOWN]
+def _hosts(pod_explanation: PodExplanation, *, everything: bool) -> Iterator[str]:
+    shown = pod_explanation.hosts if everything else pod_explanation.hosts[:NODES_SHOWN]
     rows = []
-    for each in shown:
-        parts = [f"{part.plugin} {part.points}" for part in each.contributions if part.points]
-        rows.append({"rank": each.rank, "node": each.host, "total": each.total, "parts": ", ".join(parts)})
+    for host in shown:
+        parts = [f"{part.plugin} {part.points}" for part in host.contributions if part.points]
+        rows.append({"rank": host.rank, "node": host.host, "total": host.total, "parts": ", ".join(parts)})
     columns = {"rank": "Rank", "node": "Node", "total": "Total", "parts": "Score × weight"}
-    yield from (f"  {line}" for line in plain_table(rows, columns=columns).splitlines())
-    if len(found.hosts) > len(shown):
-        yield f"  {MORE.format(count=len(found.hosts) - len(shown))}"
+    yield from (
+        f"  {line}"
+        for line in plain_table(rows, columns=columns, width=terminal_width(indent="  ")).splitlines()
+    )
+    if len(pod_explanation.hosts) > len(shown):
+        yield f"  {MORE.format(count=len(pod_explanation.hosts) - len(shown))}"
+
+
+def _indented(rows: Sequence[Row], columns: Mapping[str, str]) -> Iterator[str]:
+    table = plain_table(rows, columns=columns, width=terminal_width(indent="  "))
+    yield from (f"  {line}" for line in table.splitlines())
 
 
 def _names(names: tuple[str, ...], *, everything: bool) -> str:
@@ -153,51 +129,51 @@ def _names(names: tuple[str, ...], *, everything: bool) -> str:
     return f"{', '.join(names[:NAMES_SHOWN])} {MORE.format(count=len(names) - NAMES_SHOWN)}"
 
 
-def _help(found: "PodExplanation") -> Iterator[str]:
+def _help(pod_explanation: PodExplanation) -> Iterator[str]:
     yield ""
     yield "What would help"
-    if found.eviction is not None:
-        victims = ", ".join(found.eviction.victims)
-        text = EVICTS.format(victims=victims, node=found.eviction.node)
-        violations = found.eviction.violations
+    if pod_explanation.eviction is not None:
+        victims = ", ".join(pod_explanation.eviction.victims)
+        text = EVICTS.format(victims=victims, node=pod_explanation.eviction.node)
+        violations = pod_explanation.eviction.violations
         yield f"  {text}{VIOLATES.format(count=violations) if violations else ''}"
-    elif found.preemption:
-        yield f"  {found.preemption}"
-    for each in found.remedies:
-        nodes = "1 node" if each.nodes == 1 else f"{each.nodes} nodes"
-        yield REMEDY.format(change=each.change, nodes=nodes)
-    if not found.remedies and found.eviction is None:
+    elif pod_explanation.preemption:
+        yield f"  {pod_explanation.preemption}"
+    for remedy in pod_explanation.remedies:
+        nodes = "1 node" if remedy.nodes == 1 else f"{remedy.nodes} nodes"
+        yield REMEDY.format(change=remedy.change, nodes=nodes)
+    if not pod_explanation.remedies and pod_explanation.eviction is None:
         yield NOTHING_HELPS
 
 
-def document(found: "PodExplanation") -> dict[str, Any]:
+def document(pod_explanation: PodExplanation) -> dict[str, Any]:
     return {
-        "pod": found.pod,
-        "scheduler": found.scheduler,
-        "node": found.node,
-        "nominatedNode": found.nominated,
-        "schedulingGates": list(found.gates),
-        "recorded": found.recorded,
-        "nodes": found.nodes,
+        "pod": pod_explanation.pod,
+        "scheduler": pod_explanation.scheduler,
+        "node": pod_explanation.node,
+        "nominatedNode": pod_explanation.nominated,
+        "schedulingGates": list(pod_explanation.gates),
+        "recorded": pod_explanation.recorded,
+        "nodes": pod_explanation.nodes,
         "ranking": [
             {
-                "rank": each.rank,
-                "node": each.host,
-                "total": each.total,
-                "scores": {part.plugin: part.points for part in each.contributions},
+                "rank": host.rank,
+                "node": host.host,
+                "total": host.total,
+                "scores": {part.plugin: part.points for part in host.contributions},
             }
-            for each in found.hosts
+            for host in pod_explanation.hosts
         ],
         "rejections": [
-            {"plugin": each.plugin, "reason": each.reason, "nodes": list(each.nodes)}
-            for each in found.rejections
+            {"plugin": rejection.plugin, "reason": rejection.reason, "nodes": list(rejection.nodes)}
+            for rejection in pod_explanation.rejections
         ],
         "preemption": None
-        if found.eviction is None
+        if pod_explanation.eviction is None
         else {
-            "node": found.eviction.node,
-            "victims": list(found.eviction.victims),
-            "violations": found.eviction.violations,
+            "node": pod_explanation.eviction.node,
+            "victims": list(pod_explanation.eviction.victims),
+            "violations": pod_explanation.eviction.violations,
         },
-        "remedies": [{"change": each.change, "nodes": each.nodes} for each in found.remedies],
+        "remedies": [{"change": remedy.change, "nodes": remedy.nodes} for remedy in pod_explanation.remedies],
     }

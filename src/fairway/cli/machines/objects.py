@@ -7,37 +7,40 @@ from typing import Any, Final
 
 import msgspec
 
+from fairway.api.resources import (
+    MACHINE_MIGRATIONS,
+    NODES,
+    PODS,
+    VIRTUAL_MACHINE_MIGRATIONS,
+    VIRTUAL_MACHINES,
+)
 from fairway.cli.client.objects import listed, together
-from fairway.cli.client.session import HubChoice, NoHubError, talk
+from fairway.cli.client.session import NoHubError, connection_to, talk
 from fairway.cli.errors import BadInputError, InputProblemsError, Problem
 from fairway.cli.files import sources
 from fairway.cli.files.loader import documents_in, malformed
-from fairway.cli.options.input import IGNORED, NO_INPUT
-from fairway.cli.output import say
+from fairway.cli.input import IGNORED, NO_INPUT
+from fairway.cli.options.hub import HubChoice
+from fairway.cli.text import say
 from fairway.controllers.kinds import NAMESPACES
-from fairway.controllers.machines.kinds import (
-    BUDGETS,
-    CLAIMS,
-    INSTANCE_MIGRATIONS,
-    INSTANCES,
-    OWNERS,
-    VOLUMES,
-)
-from fairway.documents.parser import DocumentError
-from fairway.documents.reader import value_of
-from fairway.kube import Client, Forbidden, NotFound, Resource
-from fairway.kube.codec import codec_of
-from fairway.kube.errors import UnreadableError
-from fairway.kube.events import CORE_EVENTS
-from fairway.kube.resource import NODES, PODS, VIRTUAL_MACHINE_MIGRATIONS, VIRTUAL_MACHINES, key_of
+from fairway.controllers.machines.kinds import INSTANCE_MIGRATIONS, INSTANCES
+from fairway.controllers.pods.kinds import BUDGETS, CLAIMS, OWNERS, STORAGE, VOLUMES
+from kubewire.api.resource import key_of
+from kubewire.client import Client, Forbidden, NotFound, Resource
+from kubewire.client.codec import codec_of
+from kubewire.client.errors import UnreadableError
+from kubewire.client.events import CORE_EVENTS
+from kubewire.documents.parser import DocumentError
+from kubewire.documents.reader import value_of
 
 OPTIONAL: Final[tuple[Resource[Any], ...]] = (
     VIRTUAL_MACHINES,
     VIRTUAL_MACHINE_MIGRATIONS,
     INSTANCES,
     INSTANCE_MIGRATIONS,
+    MACHINE_MIGRATIONS,
 )
-"""Kinds of virtual machines, which not every hub serves."""
+"""Kinds of virtual machines and their migrations, which not every hub serves."""
 MACHINES: Final[tuple[Resource[Any], ...]] = (NODES, PODS, *OPTIONAL)
 """What decides the room on nodes."""
 SCHEDULING: Final[tuple[Resource[Any], ...]] = (
@@ -45,6 +48,7 @@ SCHEDULING: Final[tuple[Resource[Any], ...]] = (
     NAMESPACES,
     CLAIMS,
     VOLUMES,
+    *STORAGE,
     BUDGETS,
     *OWNERS,
 )
@@ -78,26 +82,26 @@ def read_objects(
         objects = "object" if count == 1 else "objects"
         say(IGNORED.format(count=count, objects=objects, kinds=kinds), stream=sys.stderr)
     if files and not with_hub and not hub.given:
-        if not any(isinstance(each, NODES.type) for each in loaded):
+        if not any(isinstance(thing, NODES.type) for thing in loaded):
             raise BadInputError(NO_NODES)
         return loaded
     try:
-        server = hub.connection().server
+        server = connection_to(hub).server
     except NoHubError:
         if not files:
             raise BadInputError(NO_INPUT) from None
         raise
-    found = talk(hub, lambda client: read_hub(client, resources))
-    replaced = {(type(each), key_of(each)) for each in loaded}
-    every = [each for each in found if (type(each), key_of(each)) not in replaced] + loaded
-    if not any(isinstance(each, NODES.type) for each in every):
+    on_hub = talk(hub, lambda client: read_hub(client, resources))
+    replaced = {(type(thing), key_of(thing)) for thing in loaded}
+    every = [thing for thing in on_hub if (type(thing), key_of(thing)) not in replaced] + loaded
+    if not any(isinstance(thing, NODES.type) for thing in every):
         raise BadInputError(NO_NODES_ON_HUB.format(server=server))
     return every
 
 
 async def read_hub(client: Client, resources: Sequence[Resource[Any]]) -> list[Any]:
-    found = await together(_listed(client, each) for each in resources)
-    return [each for kind in found for each in kind]
+    listings = await together(_listed(client, resource) for resource in resources)
+    return [thing for kind in listings for thing in kind]
 
 
 async def _listed(client: Client, resource: Resource[Any]) -> list[Any]:
@@ -120,10 +124,10 @@ async def _listed(client: Client, resource: Resource[Any]) -> list[Any]:
 async def is_served(client: Client, resource: Resource[Any]) -> bool:
     """Return whether a hub serves a kind. Users may ask that without a permission to list it."""
     try:
-        found = await client.request("GET", f"/apis/{resource.api_version}")
+        answer = await client.request("GET", f"/apis/{resource.api_version}")
     except NotFound:
         return False
-    return any(each["name"] == resource.plural for each in msgspec.json.decode(found.body)["resources"])
+    return any(entry["name"] == resource.plural for entry in msgspec.json.decode(answer.body)["resources"])
 
 
 def _read_files(
@@ -133,7 +137,7 @@ def _read_files(
     max_file_size: int,
     ignored: Counter[str],
 ) -> list[Any]:
-    kinds = {(each.api_version, each.kind): each for each in resources}
+    kinds = {(resource.api_version, resource.kind): resource for resource in resources}
     problems: list[Problem] = []
     objects: list[Any] = []
     for path in sources.find_files(files, problems=problems):
@@ -167,7 +171,7 @@ def _items(value: Any) -> list[dict[str, Any]]:
         return []
     items = value.get("items")
     if isinstance(items, list) and str(value.get("kind", "")).endswith("List"):
-        return [each for each in items if isinstance(each, dict)]
+        return [item for item in items if isinstance(item, dict)]
     return [value]
 
 

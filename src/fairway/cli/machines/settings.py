@@ -1,28 +1,22 @@
 """The settings of virtual machines in a scheduler configuration."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fairway.cli.errors import BadInputError
-from fairway.cli.options.scheduler import load_pod_scheduling
+from fairway.cli.scheduling import load_pod_scheduling
+from fairway.controllers.machines.options import settings_of
+from fairway.scheduling import Scheduling
+from fairway.workloads.machines.policy import PolicyError
+from fairway.workloads.machines.settings import MachineSettings
 
-if TYPE_CHECKING:
-    from fairway.machines.settings import MachineSettings
-    from fairway.scheduling import Scheduling
 
-
-def load_settings(path: Path | None) -> "MachineSettings":
+def load_settings(path: Path | None) -> MachineSettings:
     """Raises BadInputError."""
-    from fairway.machines.settings import MachineSettings
-
     return MachineSettings() if path is None else settings_in(load_pod_scheduling(path))
 
 
-def settings_in(scheduling: "Scheduling") -> "MachineSettings":
+def settings_in(scheduling: Scheduling) -> MachineSettings:
     """Raises BadInputError."""
-    from fairway.controllers.machines.machine_options import settings_of
-    from fairway.machines.policy import PolicyError
-
     try:
         return settings_of(scheduling.specs)
     except PolicyError as error:

@@ -5,14 +5,14 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from fairway.api.amount_display import display_amount
-from fairway.api.meta import format_time
 from fairway.engine.workload import ResourceList
-from fairway.fleet.instant import SECOND, Micros
-from fairway.machines.machine import VIRTUAL_MACHINE
-from fairway.machines.migration import Phase
-from fairway.machines.migration_story import Story
-from fairway.machines.report import MachineReport, NodeReport
-from fairway.machines.size import ONE
+from fairway.hosts.instant import SECOND, Micros
+from fairway.workloads.machines.machine import VIRTUAL_MACHINE
+from fairway.workloads.machines.migration import Phase
+from fairway.workloads.machines.migration_story import Story
+from fairway.workloads.machines.report import MachineReport, NodeReport
+from fairway.workloads.machines.size import ONE
+from kubewire.api.meta import format_time
 
 NODE_COLUMNS: Final = {
     "node": "Node",
@@ -36,6 +36,9 @@ MACHINE_COLUMNS: Final = {
     "denied": "Denied",
     "state": "State",
 }
+LESS_OF_NODES: Final = ("committed", "watermark", "machines", "earmarked", "moves", "capacity")
+LESS_OF_MACHINES: Final = ("permit", "kind", "denied")
+"""Columns that a narrow terminal leaves out first."""
 RESOURCES: Final = ("cpu", "memory")
 MOVES_TO: Final = "moves to {node} ({phase})"
 WAITS_FOR: Final = "waits for {migrations}"
@@ -45,22 +48,24 @@ DENIED: Final = "denied"
 def node_rows(reports: Iterable[NodeReport], resources: Sequence[str]) -> list[dict[str, Any]]:
     """Return one row for each node and resource."""
     rows: list[dict[str, Any]] = []
-    for each in reports:
-        moves = [f"{each.leaving} out"] * bool(each.leaving) + [f"{each.arriving} in"] * bool(each.arriving)
+    for report in reports:
+        moves = [f"{report.leaving} out"] * bool(report.leaving) + [f"{report.arriving} in"] * bool(
+            report.arriving
+        )
         for resource in resources:
-            share = each.share(resource)
-            reserved = _shown(resource, each.reserved)
+            share = report.share(resource)
+            reserved = _shown(resource, report.reserved)
             rows.append(
                 {
-                    "node": each.node,
+                    "node": report.node,
                     "resource": resource,
-                    "capacity": None if each.capacity is None else _shown(resource, each.capacity),
+                    "capacity": None if report.capacity is None else _shown(resource, report.capacity),
                     "reserved": reserved if share is None else f"{reserved} ({share:.0%})",
-                    "committed": _shown(resource, each.committed),
-                    "earmarked": _some(resource, each.earmarked),
-                    "watermark": _some(resource, each.watermark),
-                    "pressure": _some(resource, each.pressure),
-                    "machines": each.machines,
+                    "committed": _shown(resource, report.committed),
+                    "earmarked": _some(resource, report.earmarked),
+                    "watermark": _some(resource, report.watermark),
+                    "pressure": _some(resource, report.pressure),
+                    "machines": report.machines,
                     "moves": ", ".join(moves),
                 }
             )
@@ -69,11 +74,11 @@ def node_rows(reports: Iterable[NodeReport], resources: Sequence[str]) -> list[d
 
 def machine_columns(reports: Iterable[MachineReport]) -> dict[str, str]:
     """Return the columns of machines: their kind only if not all are VirtualMachines."""
-    return _columns(MACHINE_COLUMNS, (each.kind for each in reports))
+    return _columns(MACHINE_COLUMNS, (report.kind for report in reports))
 
 
 def _columns(columns: Mapping[str, str], kinds: Iterable[str]) -> dict[str, str]:
-    if all(each == VIRTUAL_MACHINE for each in kinds):
+    if all(kind == VIRTUAL_MACHINE for kind in kinds):
         return {key: title for key, title in columns.items() if key != "kind"}
     return dict(columns)
 
@@ -81,16 +86,16 @@ def _columns(columns: Mapping[str, str], kinds: Iterable[str]) -> dict[str, str]
 def machine_rows(reports: Iterable[MachineReport]) -> list[dict[str, Any]]:
     return [
         {
-            "vm": f"{each.namespace}/{each.vm}",
-            "kind": each.kind,
-            "node": each.node,
-            "size": _size(each.using),
-            "permit": _size(each.permit) if each.permit else "",
-            "demand": _size(each.demand) if each.demand else "",
-            "denied": _size(each.denied) if each.denied else "",
-            "state": _state(each),
+            "vm": f"{report.namespace}/{report.vm}",
+            "kind": report.kind,
+            "node": report.node,
+            "size": _size(report.using),
+            "permit": _size(report.permit) if report.permit else "",
+            "demand": _size(report.demand) if report.demand else "",
+            "denied": _size(report.denied) if report.denied else "",
+            "state": _state(report),
         }
-        for each in reports
+        for report in reports
     ]
 
 
@@ -104,7 +109,7 @@ def _state(report: MachineReport) -> str:
 
 def _size(size: ResourceList) -> str:
     """Format CPU and memory, such as ``1.5 / 6 GiB``."""
-    return " / ".join(_shown(each, size) for each in RESOURCES)
+    return " / ".join(_shown(resource, size) for resource in RESOURCES)
 
 
 def _shown(resource: str, size: ResourceList) -> str:
@@ -175,24 +180,24 @@ STORY_COLUMNS: Final = {
 
 def story_columns(stories: Iterable[Story]) -> dict[str, str]:
     """Return the columns of migrations: the kind of their machines only if not all are VirtualMachines."""
-    return _columns(STORY_COLUMNS, (each.kind for each in stories))
+    return _columns(STORY_COLUMNS, (story.kind for story in stories))
 
 
 def story_rows(stories: Iterable[Story], *, now: Micros) -> list[dict[str, Any]]:
     return [
         {
-            "migration": each.id,
-            "vm": f"{each.namespace}/{each.vm}",
-            "kind": each.kind,
-            "source": each.source,
-            "target": each.target,
-            "phase": str(each.phase),
-            "copied": copied(each),
-            "took": _seconds(each.steps[-1].seconds if each.ended else (now - each.started) / SECOND),
-            "started": _clock(each.started),
-            "room": ", ".join(each.beneficiaries) or f"({each.reason})",
+            "migration": story.id,
+            "vm": f"{story.namespace}/{story.vm}",
+            "kind": story.kind,
+            "source": story.source,
+            "target": story.target,
+            "phase": str(story.phase),
+            "copied": copied(story),
+            "took": _seconds(story.steps[-1].seconds if story.ended else (now - story.started) / SECOND),
+            "started": _clock(story.started),
+            "room": ", ".join(story.beneficiaries) or f"({story.reason})",
         }
-        for each in stories
+        for story in stories
     ]
 
 
@@ -221,7 +226,7 @@ def story_document(story: Story) -> Mapping[str, Any]:
         "reason": story.reason,
         "phase": str(story.phase),
         "started": format_time(_moment(story.started)),
-        "steps": [{"phase": str(each.phase), "seconds": round(each.seconds, 3)} for each in story.steps],
+        "steps": [{"phase": str(step.phase), "seconds": round(step.seconds, 3)} for step in story.steps],
         "beneficiaries": list(story.beneficiaries),
         "bytes": story.size,
         "bytesCopied": story.copied,

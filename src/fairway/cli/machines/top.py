@@ -1,75 +1,54 @@
 """`fairway machines top`: what is reserved, kept and denied on nodes, and what virtual machines ask for."""
 
+import asyncio
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
 
-from fairway.cli.client.session import HubChoice, talk
-from fairway.cli.errors import EXIT_OK
+from fairway.cli.client.session import talk
+from fairway.cli.client.watch import Feed, following
+from fairway.cli.errors import EXIT_INTERRUPTED, EXIT_OK
+from fairway.cli.machines.keys import quit_key
+from fairway.cli.machines.objects import MACHINES, OPTIONAL, is_served, read_objects
 from fairway.cli.machines.settings import load_settings
-from fairway.cli.options.input import input_options
-from fairway.cli.options.scheduler import scheduler_option
-from fairway.cli.output import OutputFormat, emit, output_option, plain_table, say
-
-if TYPE_CHECKING:
-    from fairway.kube import Client
-    from fairway.kube.change import Change
-    from fairway.machines.report import MachineReport, NodeReport
-    from fairway.machines.settings import MachineSettings
+from fairway.cli.machines.tables import (
+    LESS_OF_MACHINES,
+    LESS_OF_NODES,
+    NODE_COLUMNS,
+    RESOURCES,
+    machine_columns,
+    machine_document,
+    machine_rows,
+    node_document,
+    node_rows,
+)
+from fairway.cli.options.hub import HubChoice
+from fairway.cli.options.output import OutputFormat
+from fairway.cli.output import emit, plain_table, terminal_width
+from fairway.cli.signals import until
+from fairway.cli.text import say
+from fairway.hosts.instant import to_micros
+from fairway.whatif.machines.world import ClusterObjects, machine_state
+from fairway.workloads.machines.report import MachineReport, NodeReport, machine_reports, node_reports
+from fairway.workloads.machines.settings import MachineSettings
+from kubewire.client import Client, Deleted
+from kubewire.client.change import Change
 
 WATCH_HUB: Final = "--watch follows a hub: leave out -f"
 WATCH_AS_TABLE: Final = "--watch requires -o table"
 SUMMARY: Final = "{nodes}, {machines}, {denied} with denied demand, {moves}"
 NO_MACHINES: Final = "No virtual machines."
 HIDDEN: Final = "… and {count} more"
-RESOURCE_CHOICES: Final = ("cpu", "memory", "all")
-SORTS: Final = ("name", "reserved", "pressure")
 
 
-@click.command(
-    short_help="Show nodes and virtual machines, refreshed in place.",
-    epilog="""\b
-Examples:
-  fairway machines top
-  fairway machines top --sort pressure --resource cpu
-  fairway machines top --no-watch -o json
-  fairway machines top -f cluster.yaml
-
-\b
-RESERVED is what counts as used: permits of virtual machines divided by their overcommit factors, and requests of other
-pods. COMMITTED is the same before overcommitment. EARMARKED is room that is kept for a machine, or will be when another
-has left. PRESSURE is denied demand, and use above the WATERMARK. For machines, SIZE is what they use, PERMIT what they
-may use, DEMAND what their agent asks for, each as CPUs / memory. Machines of KubeVirt have no permits; if there are
-any, KIND is the kind of each machine.
-Only objects of the hub are read, so this works without access to the scheduler.
-""",
-)
-@click.option(
-    "-w/-W",
-    "--watch/--no-watch",
-    default=None,
-    help="Keep running, and refresh in place on a terminal.  [default: on a terminal]",
-)
-@click.option(
-    "--interval",
-    type=click.FloatRange(0.1, 3600),
-    default=2.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Shortest time between two refreshes.",
-)
-@click.option(
-    "--resource", type=click.Choice(RESOURCE_CHOICES), default="all", show_default=True, help="Rows of nodes."
-)
-@click.option("--sort", type=click.Choice(SORTS), default="name", show_default=True, help="Order of nodes.")
-@scheduler_option
-@output_option
-@input_options
 def top(
     watch: bool | None,
     interval: float,
@@ -79,7 +58,6 @@ def top(
     output: OutputFormat,
     **inputs: Any,
 ) -> int:
-    """Show what is reserved, kept and denied on each node, and the demand and permit of each virtual machine."""
     files, hub = inputs["files"], inputs["hub"]
     if watch and files:
         raise click.UsageError(WATCH_HUB)
@@ -90,19 +68,14 @@ def top(
     if watch is None:
         watch = output == "table" and not files and sys.stdout.isatty()
     if watch:
-        _watch(hub, view, interval=interval)
-        return EXIT_OK
-    from fairway.cli.machines.objects import MACHINES, read_objects
-
+        return _watch(hub, view, interval=interval)
     nodes, machines = view.reports(read_objects(MACHINES, **inputs))
     if output == "table":
         say(view.text(nodes, machines))
     else:
-        from fairway.cli.machines.tables import machine_document, node_document
-
         document = {
-            "nodes": [node_document(each) for each in nodes],
-            "machines": [machine_document(each) for each in machines],
+            "nodes": [node_document(node) for node in nodes],
+            "machines": [machine_document(machine) for machine in machines],
         }
         emit([], columns={}, output=output, document=document)
     return EXIT_OK
@@ -111,14 +84,10 @@ def top(
 class TopView:
     """Turns objects into reports, and reports into text."""
 
-    def __init__(self, settings: "MachineSettings", *, resource: str = "all", sort: str = "name") -> None:
+    def __init__(self, settings: MachineSettings, *, resource: str = "all", sort: str = "name") -> None:
         self._settings, self._resource, self._sort = settings, resource, sort
 
-    def reports(self, objects: Sequence[Any]) -> "tuple[list[NodeReport], list[MachineReport]]":
-        from fairway.fleet.instant import to_micros
-        from fairway.machines.report import machine_reports, node_reports
-        from fairway.whatif.machines.world import ClusterObjects, machine_state
-
+    def reports(self, objects: Sequence[Any]) -> tuple[list[NodeReport], list[MachineReport]]:
         now = to_micros(datetime.now(UTC))
         state, _ = machine_state(ClusterObjects.of(objects), self._settings, now=now)
         nodes = node_reports(state)
@@ -126,9 +95,7 @@ class TopView:
             nodes.sort(key=self._rank)
         return nodes, machine_reports(state)
 
-    def _rank(self, report: "NodeReport") -> float:
-        from fairway.cli.machines.tables import RESOURCES
-
+    def _rank(self, report: NodeReport) -> float:
         shares = []
         for resource in RESOURCES:
             capacity = (report.capacity or {}).get(resource, 0)
@@ -138,31 +105,31 @@ class TopView:
 
     def text(
         self,
-        nodes: "Sequence[NodeReport]",
-        machines: "Sequence[MachineReport]",
+        nodes: Sequence[NodeReport],
+        machines: Sequence[MachineReport],
         *,
         height: int | None = None,
     ) -> str:
         """Return a summary and two tables; with a height, as many machines as fit below the nodes."""
-        from fairway.cli.machines.tables import (
-            NODE_COLUMNS,
-            RESOURCES,
-            machine_columns,
-            machine_rows,
-            node_rows,
-        )
-
+        width = terminal_width()
         resources = RESOURCES if self._resource == "all" else (self._resource,)
         summary = SUMMARY.format(
             nodes=_count(len(nodes), "node"),
             machines=_count(len(machines), "virtual machine"),
-            denied=sum(bool(each.denied) for each in machines),
-            moves=_count(sum(bool(each.moving) for each in machines), "migration"),
+            denied=sum(bool(machine.denied) for machine in machines),
+            moves=_count(sum(bool(machine.moving) for machine in machines), "migration"),
         )
-        upper = plain_table(node_rows(nodes, resources), columns=NODE_COLUMNS).splitlines()
+        upper = plain_table(
+            node_rows(nodes, resources), columns=NODE_COLUMNS, width=width, less=LESS_OF_NODES
+        ).splitlines()
         lower = [NO_MACHINES]
         if machines:
-            lower = plain_table(machine_rows(machines), columns=machine_columns(machines)).splitlines()
+            lower = plain_table(
+                machine_rows(machines),
+                columns=machine_columns(machines),
+                width=width,
+                less=LESS_OF_MACHINES,
+            ).splitlines()
         if height is not None:
             upper = _cut(upper, max(3, height - 3 - min(len(lower), height // 2)))
             lower = _cut(lower, max(2, height - 3 - len(upper)))
@@ -179,25 +146,31 @@ def _cut(lines: list[str], most: int) -> list[str]:
     return [*lines[: most - 1], HIDDEN.format(count=len(lines) - most + 1)]
 
 
-def _watch(hub: HubChoice, view: TopView, *, interval: float) -> None:
-    from fairway.cli.client.watch import Feed, following
-    from fairway.cli.machines.objects import MACHINES, OPTIONAL, is_served
-
-    async def work(client: "Client") -> None:
-        import asyncio
-
+def _watch(hub: HubChoice, view: TopView, *, interval: float) -> int:
+    async def work(client: Client) -> None:
         objects = ObjectStore()
-        served = [each for each in MACHINES if each not in OPTIONAL or await is_served(client, each)]
-        with screen() as show:
-            async with following(
-                client, [Feed(resource=each) for each in served], objects.observe
-            ) as changes:
-                while True:
-                    show(view, *view.reports(objects.values()))
-                    await changes.wait()
-                    await asyncio.sleep(interval)
+        served = [
+            machine for machine in MACHINES if machine not in OPTIONAL or await is_served(client, machine)
+        ]
 
-    talk(hub, work)
+        async def refresh() -> None:
+            with screen() as show:
+                async with following(
+                    client, [Feed(resource=resource) for resource in served], objects.observe
+                ) as changes:
+                    while True:
+                        show(view, *view.reports(objects.values()))
+                        await changes.wait()
+                        await asyncio.sleep(interval)
+
+        with quit_key() as quitting:
+            await until(quitting, refresh(), on_stop=lambda: None)
+
+    try:
+        talk(hub, work)
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED  # the normal way to end a watch
+    return EXIT_OK
 
 
 class ObjectStore:
@@ -206,10 +179,8 @@ class ObjectStore:
     def __init__(self) -> None:
         self._objects: dict[tuple[type[Any], str, str], Any] = {}
 
-    def observe(self, change: "Change[Any]") -> None:
-        from fairway.kube import Deleted, Updated
-
-        thing = change.new if isinstance(change, Updated) else change.object
+    def observe(self, change: Change[Any]) -> None:
+        thing = change.object
         key = (type(thing), thing.metadata.namespace, thing.metadata.name)
         if isinstance(change, Deleted):
             self._objects.pop(key, None)
@@ -231,10 +202,6 @@ def screen() -> Iterator[Any]:
 
         yield append
         return
-    from rich.console import Console
-    from rich.live import Live
-    from rich.text import Text
-
     console = Console()
     with Live(console=console, auto_refresh=False, screen=True, vertical_overflow="crop") as live:
 

@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
 
-from fairway.cli.options.serving import OFF, address
+from fairway.cli.lazy import parsed_by
+from fairway.cli.options.serving import OFF
 
 if TYPE_CHECKING:
+    from fairway.controllers.machines.agent_addresses import AgentSelector
     from fairway.controllers.serving.address import Address
 
+NEONVM_AGENTS: Final = "kube-system/name=autoscaler-agent"
+"""The pods of NeonVM's own manifests."""
 AUDIENCE: Final = "fairway.dev/permits"
 WITHOUT_ADDRESS: Final = "{option} requires --permit-address"
 
@@ -27,6 +31,14 @@ class PermitListening:
     cluster_wide: frozenset[str] = frozenset()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InsecurePermitListening:
+    """Plain HTTP, for agents that their address identifies."""
+
+    address: "Address"
+    agents: "AgentSelector"
+
+
 def permit_options(command: _Command) -> _Command:
     """Add the options of the permit server, a part of `listening`: write it above `serving_options`."""
 
@@ -37,6 +49,8 @@ def permit_options(command: _Command) -> _Command:
         permit_client_ca: Path | None,
         permit_audience: tuple[str, ...],
         permit_agent: tuple[str, ...],
+        insecure_permit_address: "Address | None",
+        insecure_permit_agents: "AgentSelector",
         **options: Any,
     ) -> Any:
         permits = None
@@ -54,10 +68,30 @@ def permit_options(command: _Command) -> _Command:
         ):
             if given and permits is None:
                 raise click.UsageError(WITHOUT_ADDRESS.format(option=option))
-        return command(*arguments, permits=permits, **options)
+        insecure = None
+        if insecure_permit_address is not None:
+            insecure = InsecurePermitListening(address=insecure_permit_address, agents=insecure_permit_agents)
+        return command(*arguments, permits=permits, insecure_permits=insecure, **options)
 
     wrapped = cast("_Command", gathered)
     for option in (
+        click.option(
+            "--insecure-permit-agents",
+            type=parsed_by("fairway.cli.addresses:agent_selector"),
+            default=NEONVM_AGENTS,
+            show_default=True,
+            metavar="NAMESPACE/LABEL=VALUE",
+            help="Pods that --insecure-permit-address takes for agents.",
+        ),
+        click.option(
+            "--insecure-permit-address",
+            type=parsed_by("fairway.cli.addresses:internal_address"),
+            default=OFF,
+            metavar="IP:PORT",
+            help="Serve permits also over plain HTTP, to agents that send no credentials, as NeonVM's do. The source "
+            "address must be that of an agent's pod on the node of the machine; read the documentation about the "
+            f"risk. Only the address of a pod or of this machine.  [default: {OFF}]",
+        ),
         click.option(
             "--permit-agent",
             multiple=True,
@@ -80,7 +114,7 @@ def permit_options(command: _Command) -> _Command:
         ),
         click.option(
             "--permit-address",
-            type=address,
+            type=parsed_by("fairway.cli.addresses:address"),
             default=OFF,
             metavar="HOST:PORT",
             help="Serve permits to the agents of virtual machines over TLS, with the certificate of --tls-cert; "

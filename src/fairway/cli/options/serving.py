@@ -1,7 +1,7 @@
 """Addresses of health, metrics and the debug endpoint."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
 
+from fairway.cli.errors import BadInputError
+from fairway.cli.lazy import parsed_by
+
 if TYPE_CHECKING:
-    from fairway.cli.options.permits import PermitListening
-    from fairway.controllers.serving.address import Address
+    from fairway.cli.options.permits import InsecurePermitListening, PermitListening
+    from fairway.controllers.serving.address import Address, CannotListen
 
 HEALTH: Final = ":8081"
 METRICS: Final = ":8080"
@@ -21,6 +24,7 @@ POD_VARIABLE: Final = "KUBERNETES_SERVICE_HOST"
 """Kubernetes sets it in every container."""
 
 HALF_A_PAIR: Final = "--tls-cert and --tls-key require each other"
+CANNOT_LISTEN: Final = "{reason}; set another address with {options}"
 NOTHING_TO_PROTECT: Final = "--tls-cert requires --debug-address or --permit-address"
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -36,18 +40,26 @@ class Listening:
     certificate: Path | None = None
     key: Path | None = None
     permits: "PermitListening | None" = None
+    insecure_permits: "InsecurePermitListening | None" = None
+
+    @property
+    def options(self) -> dict[str, "Address | None"]:
+        """Return the addresses by option."""
+        return {
+            "--health-address": self.health,
+            "--metrics-address": self.metrics,
+            "--debug-address": self.debug,
+            "--permit-address": None if self.permits is None else self.permits.address,
+            "--insecure-permit-address": None
+            if self.insecure_permits is None
+            else self.insecure_permits.address,
+        }
 
 
-def address(text: "str | Address | None") -> "Address | None":
-    """Parse an address; None is off."""
-    from fairway.controllers.serving.address import Address
-
-    if not isinstance(text, str):
-        return text
-    try:
-        return Address.parse(text)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
+def cannot_listen(error: "CannotListen", options: "Mapping[str, Address | None]") -> BadInputError:
+    """Return the error of a command; ``options`` are the addresses by option."""
+    names = [name for name, address in options.items() if address == error.address]
+    return BadInputError(CANNOT_LISTEN.format(reason=error.strerror, options=" and ".join(names or options)))
 
 
 def in_a_pod() -> bool:
@@ -69,6 +81,7 @@ def serving_options(command: _Command) -> _Command:
         tls_cert: Path | None,
         tls_key: Path | None,
         permits: "PermitListening | None" = None,
+        insecure_permits: "InsecurePermitListening | None" = None,
         **options: Any,
     ) -> Any:
         if (tls_cert is None) != (tls_key is None):
@@ -82,6 +95,7 @@ def serving_options(command: _Command) -> _Command:
             certificate=tls_cert,
             key=tls_key,
             permits=permits,
+            insecure_permits=insecure_permits,
         )
         return command(*arguments, listening=listening, **options)
 
@@ -109,7 +123,7 @@ def serving_options(command: _Command) -> _Command:
 def address_option(name: str, default: str, what: str) -> Callable[[_Command], _Command]:
     return click.option(
         name,
-        type=address,
+        type=parsed_by("fairway.cli.addresses:address"),
         default=lambda: default if in_a_pod() else OFF,
         metavar="HOST:PORT",
         help=f"{what}; {OFF} disables it.  [default: {default} in a pod, {OFF} elsewhere]",

@@ -4,9 +4,10 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any, Final
 
-from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTER_SCORES, Client, Conflict, NotFound, Resource
-from fairway.kube.resource import T
+from fairway.api.resources import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTER_SCORES
 from fairway.providers.sink import FAIRWAY, MANAGED_BY, PROVIDER
+from kubewire.api.resource import T
+from kubewire.client import Client, Conflict, NotFound, Resource
 
 CONCURRENT_REQUESTS: Final = 16
 KINDS: Final[tuple[Resource[Any], ...]] = (ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTER_SCORES)
@@ -39,8 +40,8 @@ async def _of_kind(
         listing = await client.list(resource, namespace=cluster, labels=f"{MANAGED_BY}={FAIRWAY}")
     except NotFound:  # most hubs do not serve ManagedClusterScores
         return [], set()
-    found = [each.metadata for each in listing.items]
-    theirs = [each for each in found if each.labels.get(PROVIDER) == provider]
+    published = [score.metadata for score in listing.items]
+    theirs = [meta for meta in published if meta.labels.get(PROVIDER) == provider]
     limit = asyncio.Semaphore(CONCURRENT_REQUESTS)
 
     async def remove(namespace: str, name: str, uid: str) -> bool:
@@ -51,6 +52,6 @@ async def _of_kind(
                 return False
             return True
 
-    done = await asyncio.gather(*(remove(each.namespace, each.name, each.uid) for each in theirs))
-    gone = sorted((each.namespace, each.name) for each, well in zip(theirs, done, strict=True) if well)
-    return gone, {each.labels.get(PROVIDER, "") for each in found}
+    done = await asyncio.gather(*(remove(meta.namespace, meta.name, meta.uid) for meta in theirs))
+    gone = sorted((meta.namespace, meta.name) for meta, well in zip(theirs, done, strict=True) if well)
+    return gone, {meta.labels.get(PROVIDER, "") for meta in published}

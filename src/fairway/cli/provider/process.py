@@ -9,16 +9,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from fairway.api.resources import MANAGED_CLUSTERS
 from fairway.cli import signals
 from fairway.cli.client.messages import NO_HUB
-from fairway.cli.client.session import HubChoice, NoHubError, client_warnings, hub_errors
+from fairway.cli.client.session import NoHubError, client_warnings, connection_to, hub_errors
 from fairway.cli.errors import BadInputError, NegativeAnswerError
+from fairway.cli.options.hub import HubChoice
+from fairway.cli.options.output import OutputFormat
 from fairway.cli.options.serving import in_a_pod
-from fairway.cli.output import OutputFormat, emit
-from fairway.cli.provider.options import listening, read_options
+from fairway.cli.output import emit
+from fairway.cli.provider.config import listening, read_options
 from fairway.cli.provider.rows import COLUMNS, document, rows
 from fairway.controllers.serving import Address, open_ports
-from fairway.kube import MANAGED_CLUSTERS, Client, Connection, KubeError
 from fairway.providers.catalogue import CATALOGUE, Context, Factory, OptionsError
 from fairway.providers.definition import DefinitionError
 from fairway.providers.document import Document, Steps
@@ -28,6 +30,7 @@ from fairway.providers.message_format import describe
 from fairway.providers.provider import ClusterProvider, Provider
 from fairway.providers.runner import Runner, Settings
 from fairway.providers.sink import Sink
+from kubewire.client import Client, Connection, KubeError
 
 log: Final = logging.getLogger(__name__)
 
@@ -46,8 +49,6 @@ STOPPED: Final = "stopped"
 DRY_RUN_CLUSTER: Final = "local"
 """Name of the cluster in a dry run without --cluster-name."""
 NOT_ALL: Final = "some scores could not be read or published"
-
-
 Factories = Mapping[str, Factory]
 """Factories by their name on the command line."""
 
@@ -72,9 +73,9 @@ def serve(
     ``configure`` sets up logging, after the providers were loaded.
     """
     factories = _factories(job)
-    connection = job.hub.connection()
+    connection = connection_to(job.hub)
     configure()
-    with listening(), hub_errors(job.hub, connection):
+    with listening(health=health, metrics=metrics), hub_errors(job.hub, connection):
         asyncio.run(_serve(job, factories, connection, health=health, metrics=metrics))
     log.info(STOPPED)
 
@@ -105,7 +106,7 @@ def read_once(job: Job, *, dry_run: bool, output: OutputFormat) -> None:
     with redirect_stdout(sys.stderr):
         factories = _factories(job)
         try:
-            connection = job.hub.connection()
+            connection = connection_to(job.hub)
         except NoHubError:
             if not dry_run:
                 raise
@@ -159,8 +160,8 @@ def _runner(
 
 
 def _check_together(providers: Sequence[Provider]) -> None:
-    ones = [each for each in providers if isinstance(each, ClusterProvider)]
-    others = [each for each in providers if each not in ones]
+    ones = [provider for provider in providers if isinstance(provider, ClusterProvider)]
+    others = [provider for provider in providers if provider not in ones]
     if ones and others:
         raise BadInputError(NOT_TOGETHER.format(one=ones[0].name, other=others[0].name))
 

@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from fairway.api.meta import format_time
+from fairway.api.resources import ADD_ON_PLACEMENT_SCORES
 from fairway.cli.output import Row
-from fairway.kube import ADD_ON_PLACEMENT_SCORES
 from fairway.providers.placement_scores import status_of
 from fairway.providers.provider_loop import ProviderLoop
 from fairway.providers.publication import Publication
 from fairway.providers.runner import Runner
 from fairway.providers.sink import labels_of
+from kubewire.api.meta import format_time
 
 COLUMNS: Final = {
     "cluster": "Cluster",
@@ -25,7 +25,7 @@ COLUMNS: Final = {
 
 def rows(runner: Runner) -> list[Row]:
     """Return a row for each score, and one for each cluster without scores."""
-    found: list[Row] = []
+    collected: list[Row] = []
     for loop, cluster, publication in _published(runner):
         units = {score.name: score.unit for score in loop.provider.scores}
         same = {
@@ -37,10 +37,10 @@ def rows(runner: Runner) -> list[Row]:
         for name, value in publication.scores:
             raw = publication.raw.get(name)
             text = "" if raw is None else f"{raw:.6g} {units.get(name, '')}".strip()
-            found.append({**same, "score": name, "value": value, "raw": text})
+            collected.append({**same, "score": name, "value": value, "raw": text})
         if not publication.scores:
-            found.append({**same, "valid": ""})
-    return found
+            collected.append({**same, "valid": ""})
+    return collected
 
 
 def document(runner: Runner) -> dict[str, Any]:

@@ -1,95 +1,70 @@
-"""`fairway provider run`: run providers as a process."""
+"""`fairway provider`: run score providers, list them, and delete their scores from a hub."""
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
-from fairway.cli.client.session import HubChoice, hub_options
-from fairway.cli.options.logs import log_options
-from fairway.cli.output import OutputFormat, output_option
-from fairway.cli.provider.options import addresses, cluster_name, duration, publishing_options
+from fairway.cli.client.session import talk
+from fairway.cli.options.dry_run import DRY_RUN
+from fairway.cli.options.hub import HubChoice
+from fairway.cli.options.output import OutputFormat
+from fairway.cli.output import emit
+from fairway.cli.provider.cleanup import delete_scores
+from fairway.cli.provider.process import Job, read_once, serve
+from fairway.cli.text import say
+from fairway.controllers.serving import Address
 from fairway.observe import logs
+from fairway.providers.catalogue import CATALOGUE
+from fairway.providers.loading import installed
+from fairway.providers.runner import Settings
+from kubewire.client import Client, Timing
+from kubewire.client.leader import unique_identity
 
-if TYPE_CHECKING:
-    from fairway.controllers.serving import Address
+LISTED: Final = {"name": "Name", "from": "From", "meaning": "Description"}
+REMOVED: Final = "scores {cluster}/{resource} of provider {name} deleted"
+NOTHING: Final = "the hub has no scores of provider {name}{hint}"
+OTHERS: Final = "; it has scores of {names}"
+BUILT_IN: Final = "fairway"
 
-PREFIX: Final = "FAIRWAY_PROVIDER"
-"""Prefix of the environment variables for options: `--cluster-name` is FAIRWAY_PROVIDER_CLUSTER_NAME."""
+
+def list_providers(output: OutputFormat) -> None:
+    rows = [
+        {"name": name, "from": BUILT_IN, "meaning": entry.meaning}
+        for name, entry in sorted(CATALOGUE.items())
+    ]
+    rows += [
+        {"name": name, "from": point.dist.name if point.dist else "", "meaning": point.value}
+        for name, point in sorted(installed().items())
+    ]
+    emit(rows, columns=LISTED, output=output)
+
+
+def cleanup(name: str, cluster_name: str | None, dry_run: bool, output: OutputFormat, hub: HubChoice) -> None:
+    async def clean(client: Client) -> None:
+        outcome = await delete_scores(client, provider=name, cluster=cluster_name, dry_run=dry_run)
+        if output != "table":
+            rows = [{"cluster": cluster, "resource": resource} for cluster, resource in outcome.removed]
+            document = {"removed": rows, "others": list(outcome.others), "dryRun": dry_run}
+            emit(rows, columns={}, output=output, document=document)
+            return
+        for cluster, resource in outcome.removed:
+            text = REMOVED.format(cluster=cluster, resource=resource, name=name)
+            say(f"{text}{DRY_RUN}" if dry_run else text)
+        if not outcome.removed:
+            hint = OTHERS.format(names=", ".join(outcome.others)) if outcome.others else ""
+            say(NOTHING.format(name=name, hint=hint))
+
+    talk(hub, clean)
+
+
 POD_VARIABLE: Final = "POD_NAME"
-
 ONE_CONFIG: Final = "--config allows one provider: run the others in separate processes"
 ELECTION_OF_ONE: Final = "--leader-elect excludes --cluster-name: a cluster has one agent"
 OUTPUT_OF_NOTHING: Final = "-o requires --dry-run or --once"
 
 
-@click.command(
-    short_help="Run providers until they are stopped.",
-    context_settings={"auto_envvar_prefix": PREFIX},
-    epilog="""\b
-Examples:
-  fairway provider run queue.py --dry-run                     print the scores without publishing
-  fairway provider run queue.py --cluster-name c1             publish for one cluster
-  fairway provider run queue.py:queue --cluster-name c1       the provider queue of a file with several
-  fairway provider run company.scores:queue --cluster-name c1 --once
-  fairway provider run prometheus --config prometheus.yaml    for all clusters, from the hub
-  fairway provider run resource-usage --cluster-name c1 --managed-kubeconfig c1.kubeconfig
-
-Every option can be set by an environment variable: --cluster-name by FAIRWAY_PROVIDER_CLUSTER_NAME.
-
-\b
-Exit status: 0 stopped, or with --once and --dry-run all scores were read and written; 1 with --once or --dry-run
-some were not; 2 bad input, or the hub is unreachable.
-""",
-)
-@click.argument("targets", nargs=-1, required=True, metavar="FILE|NAME...")
-@click.option(
-    "--cluster-name",
-    type=cluster_name,
-    metavar="NAME",
-    help="Name of the cluster to score on the hub. Omit it for providers of a whole fleet.",
-)
-@click.option(
-    "--config",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="YAML file with the options of the provider.",
-)
-@click.option(
-    "--managed-kubeconfig",
-    type=click.Path(exists=True, dir_okay=False),
-    metavar="FILE",
-    help="Kubeconfig of the cluster to score, for providers that read it.  [default: the pod's service account]",
-)
-@click.option("--managed-context", metavar="NAME", help="Context of that kubeconfig.")
-@click.option("--dry-run", is_flag=True, help="Read once, print the scores, and write nothing.")
-@click.option("--once", is_flag=True, help="Read and publish once, print the scores, and exit.")
-@publishing_options
-@click.option(
-    "--deadline",
-    type=duration,
-    metavar="DURATION",
-    help="Timeout of one reading.  [default: 30s, or half of --valid-for if less]",
-)
-@click.option(
-    "--leader-elect/--no-leader-elect",
-    default=False,
-    show_default=True,
-    help="Elect a leader with a Lease; only the leader reads and writes.",
-)
-@click.option(
-    "--lease-namespace",
-    default="fairway-system",
-    show_default=True,
-    metavar="NAME",
-    help="Namespace of the Lease.",
-)
-@log_options(level="info")
-@addresses
-@output_option
-@hub_options
-@click.pass_context
 def run(
     ctx: click.Context,
     targets: tuple[str, ...],
@@ -108,21 +83,11 @@ def run(
     lease_namespace: str,
     log_format: logs.Format,
     log_level: str,
-    health_address: "Address | None",
-    metrics_address: "Address | None",
+    health_address: Address | None,
+    metrics_address: Address | None,
     output: OutputFormat,
     hub: HubChoice,
 ) -> None:
-    """Run providers: read values and publish them as AddOnPlacementScores on the hub, until stopped.
-
-    Each is a Python file, FILE:NAME for one of several in it, MODULE:NAME, or a name from `fairway provider list`.
-    Failures of a provider are reported in the condition of its scores and in the log, and do not affect others.
-    """
-    from fairway.cli.provider.process import Job, read_once, serve
-    from fairway.kube import Timing
-    from fairway.kube.leader import unique_identity
-    from fairway.providers.runner import Settings
-
     if config is not None and len(targets) > 1:
         raise click.UsageError(ONE_CONFIG)
     if leader_elect and cluster_name is not None:
@@ -165,4 +130,9 @@ def lease_name(target: str) -> str:
     """Return the name of the Lease: replicas run the same command, so they get the same name."""
     tail = target.rpartition(":")[2] or target
     plain = Path(tail).stem.lower()
-    return "".join(each if each.isascii() and each.isalnum() else "-" for each in plain).strip("-") or "run"
+    return (
+        "".join(
+            character if character.isascii() and character.isalnum() else "-" for character in plain
+        ).strip("-")
+        or "run"
+    )

@@ -109,8 +109,8 @@ class _Bridge(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, ren
             resource=self.resource,
             calculators=self.calculators,
             ranges={
-                name: bridge.Range(low=each.low, high=each.high, floor=each.floor)
-                for name, each in self.ranges.items()
+                name: bridge.Range(low=given.low, high=given.high, floor=given.floor)
+                for name, given in self.ranges.items()
             },
             names=self.names,
             resources=self.resources,

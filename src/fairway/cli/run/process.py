@@ -1,22 +1,22 @@
 """The process of `fairway run`: run controllers and their endpoints until stopped."""
 
 import asyncio
-import errno
 import logging
-import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Final
 
 from fairway.cli import signals
-from fairway.cli.client.session import HubChoice, hub_errors
+from fairway.cli.client.session import connection_to, hub_errors
 from fairway.cli.errors import BadInputError, NegativeAnswerError
-from fairway.cli.options.serving import Listening, in_a_pod
+from fairway.cli.options.hub import HubChoice
+from fairway.cli.options.serving import Listening, cannot_listen, in_a_pod
 from fairway.controllers.kinds import NAMESPACES
-from fairway.controllers.machines.permit_server import PermitServer, serving_permits
+from fairway.controllers.machines.permit_server import PermitServer, serving_insecure_permits, serving_permits
 from fairway.controllers.manager import FIELD_MANAGER, Manager, running
 from fairway.controllers.placement.ocm_detection import OcmControllerRunning
 from fairway.controllers.placement.shadow import Shadow
+from fairway.controllers.required_kinds import RequiredKinds
 from fairway.controllers.serving import (
     CertificateError,
     CertificateFiles,
@@ -25,34 +25,26 @@ from fairway.controllers.serving import (
     open_ports,
     serving_locally,
 )
-from fairway.controllers.settings import Settings
-from fairway.kube import AlreadyExists, Client, Connection, Forbidden
-from fairway.machines.policy import PolicyError
+from fairway.controllers.serving.address import CannotListen
+from fairway.controllers.settings import PLACEMENT, Settings
 from fairway.observe import traces
 from fairway.observe.meters import Meters
+from fairway.workloads.machines.policy import PolicyError
+from kubewire.client import AlreadyExists, Client, Connection, Forbidden
 
 log: Final = logging.getLogger(__name__)
 
-BUSY: Final = (
-    "a port is in use ({reason}); set other ones with --health-address, --metrics-address, --debug-address and "
-    "--permit-address, or off"
-)
-NOT_HERE: Final = "cannot listen: {reason}; use addresses of this machine, or off"
-
 STARTED: Final = "started %s on hub %s"
 SHADOWING: Final = "placement (shadow)"
-NOTHING_TO_PERMIT: Final = "permit server disabled: the machines controller is not enabled"
 NOTHING_TO_DEBUG: Final = "debug endpoint disabled: the placement controller is not enabled"
 COMPARED: Final = "compared %d placements, %d differ"
 STOPPING: Final = "stopping"
 STOPPED: Final = "stopped"
 
-_NOT_OURS: Final = (errno.EADDRNOTAVAIL, errno.EACCES, errno.EAFNOSUPPORT)
-
 
 def serve(hub: HubChoice, settings: Settings, listening: Listening) -> None:
     """Run until stopped by a signal. Raises CommandErrors."""
-    connection = hub.connection()
+    connection = connection_to(hub)
     try:
         with hub_errors(hub, connection):
             asyncio.run(_serve(connection, settings, listening))
@@ -60,12 +52,8 @@ def serve(hub: HubChoice, settings: Settings, listening: Listening) -> None:
         raise NegativeAnswerError(str(found)) from None
     except (CertificateError, PolicyError) as error:
         raise BadInputError(str(error)) from None
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            raise BadInputError(BUSY.format(reason=error.strerror)) from None
-        if error.errno in _NOT_OURS or isinstance(error, socket.gaierror):
-            raise BadInputError(NOT_HERE.format(reason=error.strerror)) from None
-        raise
+    except CannotListen as error:
+        raise cannot_listen(error, listening.options) from None
 
 
 async def _serve(connection: Connection, settings: Settings, listening: Listening) -> None:
@@ -86,6 +74,7 @@ async def _run_until_stopped(connection: Connection, settings: Settings, listeni
 async def _work(connection: Connection, settings: Settings, listening: Listening) -> None:
     if settings.election is not None and not settings.shadow and not in_a_pod():
         await _create_namespace(connection, settings.namespace)
+    await _wait_for_kinds(connection, settings, listening)
     meters = Meters()
     async with (
         AsyncExitStack() as stack,
@@ -106,6 +95,20 @@ async def _work(connection: Connection, settings: Settings, listening: Listening
         what = SHADOWING if settings.shadow else ", ".join(sorted(manager.controllers))
         log.info(STARTED, what, connection.server, extra=_details(manager, ports))
         await manager.over()
+
+
+async def _wait_for_kinds(connection: Connection, settings: Settings, listening: Listening) -> None:
+    """Wait until the hub serves the kinds without which no controller can start."""
+    async with Client(connection) as client:
+        kinds = RequiredKinds(client, {PLACEMENT} if settings.shadow else settings.controllers)
+        await kinds.find_missing()
+        if not kinds.missing:
+            return
+        # A kubelet must see a process that is alive, and not ready.
+        async with open_ports(
+            health=listening.health, metrics=None, debug=None, ready=kinds.unready, expose=bytes
+        ):
+            await kinds.wait()
 
 
 def _log_summary(manager: Manager) -> None:
@@ -141,21 +144,22 @@ def _files(listening: Listening) -> CertificateFiles | None:
 @asynccontextmanager
 async def _permitting(manager: Manager, client: Client, listening: Listening) -> AsyncIterator[None]:
     """Serve permits while the block runs, if the machines controller does."""
-    permits, machines = listening.permits, manager.machines
-    if permits is None or machines is None:
-        if permits is not None:
-            log.info(NOTHING_TO_PERMIT)
-        yield
-        return
-    server = PermitServer(
-        address=permits.address,
-        client=client,
-        files=_files(listening),
-        client_ca=permits.client_ca,
-        audiences=permits.audiences,
-        cluster_wide=permits.cluster_wide,
-    )
-    async with serving_permits(server, machines.ask, observe=machines.replied):
+    permits, insecure, machines = listening.permits, listening.insecure_permits, manager.machines
+    async with AsyncExitStack() as stack:
+        if permits is not None and machines is not None:
+            server = PermitServer(
+                address=permits.address,
+                client=client,
+                files=_files(listening),
+                client_ca=permits.client_ca,
+                audiences=permits.audiences,
+                cluster_wide=permits.cluster_wide,
+            )
+            await stack.enter_async_context(serving_permits(server, machines.ask, observe=machines.replied))
+        if insecure is not None and machines is not None:
+            agents = machines.follow_agents(insecure.agents)
+            plain = serving_insecure_permits(insecure.address, agents, machines.ask, observe=machines.replied)
+            await stack.enter_async_context(plain)
         yield
 
 
@@ -166,10 +170,10 @@ def _exposed(manager: Manager) -> bytes:
 
 def _details(manager: Manager, ports: Ports) -> dict[str, str]:
     settings = manager.settings
-    found = {"identity": manager.identity, "shard": str(settings.shard)}
+    details = {"identity": manager.identity, "shard": str(settings.shard)}
     if settings.election is not None:
-        found["leases"] = settings.namespace
+        details["leases"] = settings.namespace
     for name, address in (("health", ports.health), ("metrics", ports.metrics), ("debug", ports.debug)):
         if address is not None:
-            found[name] = str(address)
-    return found
+            details[name] = str(address)
+    return details

@@ -7,42 +7,40 @@ their points at the last decision.
 import asyncio
 import logging
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final
 
+from fairway.api.resources import HOSTED_CLUSTER_REQUESTS, PLACEMENTS
+from fairway.cli.client.moves import GATHER_SECONDS, cause, traces
 from fairway.cli.client.objects import PLACING
 from fairway.cli.client.watch import Feed, following
 from fairway.cli.client.world import LiveWorld, recorded
-from fairway.cli.output import plain_table, say
+from fairway.cli.output import plain_table, terminal_width
+from fairway.cli.text import say
 from fairway.cli.up.tour import EXAMPLE, REQUEST, REQUEST_NAME
-from fairway.documents.reader import yaml_documents
 from fairway.engine.profile import Profile
-from fairway.fleet.instant import to_micros
-from fairway.kube import HOSTED_CLUSTER_REQUESTS, PLACEMENTS, AlreadyExists, Client, Informer, KubeError
-from fairway.whatif.explain import Explanation, explain
+from fairway.engine.trace import HostTrace
+from fairway.hosts.instant import to_micros
 from fairway.whatif.world import Key
+from kubewire.client import AlreadyExists, Client, Informer, KubeError
+from kubewire.documents.reader import yaml_documents
 
 log: Final = logging.getLogger(__name__)
-
-GATHER_SECONDS: Final = 0.2
-"""Collect the writes of one reconciliation into one line."""
 
 FIRST: Final = "{placement} selected {count} of {fleet} clusters, the ones with the most free CPU:"
 HOSTED: Final = "{request} (HostedClusterRequest) is hosted on {host}, with {points} points: {parts}"
 MOVES: Final = "Its moves, as scores change:"
 MOVE: Final = "{time}  {placement}: {changes}"
-ADDED: Final = "+{cluster} (rank {rank}, {points} points{before})"
-DROPPED: Final = "-{cluster} (rank {rank}, {points} points{before})"
-REJECTED: Final = "-{cluster} ({plugin}: {reason})"
-GONE: Final = "-{cluster} (the cluster was deleted)"
-BEFORE: Final = ", was {points}"
+ADDED: Final = "+{cluster} ({cause})"
+DROPPED: Final = "-{cluster} ({cause})"
 STOPPED: Final = "moves are no longer printed: %s"
 
 
 async def apply_example(client: Client) -> Key:
     """Create the example, unless it exists."""
-    (document,) = (each.value for each in yaml_documents(EXAMPLE.encode()))
+    (document,) = (document.value for document in yaml_documents(EXAMPLE.encode()))
     namespace = document["metadata"]["namespace"]
     with suppress(AlreadyExists):
         await client.create(PLACEMENTS, document, namespace=namespace)
@@ -51,7 +49,7 @@ async def apply_example(client: Client) -> Key:
 
 async def apply_request(client: Client) -> None:
     """Create the example of a hosted cluster, unless it exists."""
-    (document,) = (each.value for each in yaml_documents(REQUEST.encode()))
+    (document,) = (document.value for document in yaml_documents(REQUEST.encode()))
     with suppress(AlreadyExists):
         await client.create(HOSTED_CLUSTER_REQUESTS, document, namespace=document["metadata"]["namespace"])
 
@@ -63,8 +61,8 @@ async def print_hosting(client: Client) -> None:
     placed = asyncio.Event()
 
     def look(_batch: object = None) -> None:
-        found = informer.get(name, namespace=namespace)
-        if found is not None and found.status.hostingCluster is not None:
+        current = informer.get(name, namespace=namespace)
+        if current is not None and current.status.hostingCluster is not None:
             placed.set()
 
     async with informer:
@@ -76,7 +74,7 @@ async def print_hosting(client: Client) -> None:
         if request is not None and request.status.hostingCluster is not None:
             status, host = request.status, request.status.hostingCluster.name
             parts = ", ".join(
-                f"{each.plugin} {each.score * each.weight}" for each in status.scores if each.score
+                f"{score.plugin} {score.score * score.weight}" for score in status.scores if score.score
             )
             say(HOSTED.format(request=REQUEST_NAME, host=host, points=status.total, parts=parts))
             sys.stdout.flush()
@@ -87,14 +85,16 @@ async def print_moves(client: Client, key: Key, *, profile: Profile | None = Non
     world = LiveWorld(profile=profile)
     moves = Moves(key)
     try:
-        async with following(client, [Feed(resource=each) for each in PLACING], world.observe) as changes:
+        async with following(
+            client, [Feed(resource=resource) for resource in PLACING], world.observe
+        ) as changes:
             while True:
                 current = world.world()
                 selected = recorded(current, key) if key in current.placements else None
                 if selected and not moves.has_printed(selected):
                     now = datetime.now(UTC)
-                    found = explain(current, key, now=to_micros(now))
-                    for line in moves.describe(selected, found, now=now):
+                    hosts = traces(current, key, now=to_micros(now))
+                    for line in moves.describe(selected, hosts, now=now):
                         say(line)
                     sys.stdout.flush()
                 await changes.wait()
@@ -114,40 +114,26 @@ class Moves:
     def has_printed(self, selected: list[str]) -> bool:
         return set(selected) == set(self._selected)
 
-    def describe(self, selected: list[str], found: Explanation, *, now: datetime) -> list[str]:
+    def describe(self, selected: list[str], hosts: Mapping[str, HostTrace], *, now: datetime) -> list[str]:
         """Return the lines for a new decision: a table for the first one, one line for each later one."""
         before, self._selected = self._selected, selected
-        hosts = {each.host: each for each in (*found.chosen, *found.passed_over)}
-        rejected = {name: each for each in found.rejected for name in each.clusters}
-        points, self._points = self._points, {name: each.total or 0 for name, each in hosts.items()}
+        points = self._points
+        self._points = {name: host.total for name, host in hosts.items() if host.total is not None}
         if not before:
             rows = [
                 {"rank": hosts[name].rank, "cluster": name, "points": hosts[name].total}
                 for name in sorted(selected, key=lambda name: hosts[name].rank or 0 if name in hosts else 0)
                 if name in hosts
             ]
-            table = plain_table(rows, columns={"rank": "Rank", "cluster": "Cluster", "points": "Points"})
-            heading = FIRST.format(placement=self._name, count=len(selected), fleet=found.clusters)
+            columns = {"rank": "Rank", "cluster": "Cluster", "points": "Points"}
+            table = plain_table(rows, columns=columns, width=terminal_width(indent="  "))
+            heading = FIRST.format(placement=self._name, count=len(selected), fleet=len(hosts))
             return [heading, *(f"  {line}" for line in table.splitlines()), MOVES]
-
-        def ranked(template: str, name: str) -> str:
-            host = hosts[name]
-            was = points.get(name)
-            text = "" if was is None or was == host.total else BEFORE.format(points=was)
-            return template.format(cluster=name, rank=host.rank, points=host.total, before=text)
-
         changes = [
-            ranked(ADDED, name) if name in hosts else f"+{name}" for name in selected if name not in before
+            template.format(cluster=name, cause=cause(hosts.get(name), before=points.get(name)))
+            for template, names, others in ((ADDED, selected, before), (DROPPED, before, selected))
+            for name in names
+            if name not in others
         ]
-        for name in before:
-            if name in selected:
-                continue
-            if name in hosts:
-                changes.append(ranked(DROPPED, name))
-            elif name in rejected:
-                group = rejected[name]
-                changes.append(REJECTED.format(cluster=name, plugin=group.plugin, reason=group.reason))
-            else:
-                changes.append(GONE.format(cluster=name))
         time = now.astimezone().strftime("%H:%M:%S")
         return [MOVE.format(time=time, placement=self._name, changes=", ".join(changes))]

@@ -7,24 +7,24 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Final
 
-from fairway.api.event import CoreEvent
 from fairway.cli.errors import CommandError
-from fairway.cli.output import say
 from fairway.cli.progress import progress
+from fairway.cli.text import say
 from fairway.controllers.machines import MachinesController
 from fairway.controllers.machines.permit_server import PermitServer, serving_permits
 from fairway.controllers.serving.address import Address
 from fairway.controllers.settings import NAMESPACE
-from fairway.fleet.instant import SECOND, to_micros
-from fairway.kube import Added, Batch, Client, Informer, KubeError, Updated
-from fairway.kube.events import CORE_EVENTS
-from fairway.machines.migration import Phase
-from fairway.machines.migration_story import PHASES, Story, story_in_event
-from fairway.whatif.simulation.machines.agents import ScalingAgents
-from fairway.whatif.simulation.machines.creation import MachineOptions, create_machines
-from fairway.whatif.simulation.machines.kubelet import Kubelets
-from fairway.whatif.simulation.machines.neonvm import NeonVM
-from fairway.whatif.simulation.machines.permit_client import agent_user, permit_client
+from fairway.hosts.instant import SECOND, to_micros
+from fairway.simulation.machines.agents import ScalingAgents
+from fairway.simulation.machines.creation import MachineOptions, create_machines
+from fairway.simulation.machines.kubelet import Kubelets
+from fairway.simulation.machines.neonvm import NeonVM
+from fairway.simulation.machines.permit_client import agent_user, permit_client
+from fairway.workloads.machines.migration import Phase
+from fairway.workloads.machines.migration_story import PHASES, Story, story_in_event
+from kubewire.api.event import CoreEvent
+from kubewire.client import Batch, Client, Deleted, Informer, KubeError
+from kubewire.client.events import CORE_EVENTS
 
 log: Final = logging.getLogger(__name__)
 
@@ -95,11 +95,9 @@ async def print_migrations(client: Client) -> None:
 
     def look(batch: Batch[CoreEvent]) -> None:
         for change in batch.changes:
-            match change:
-                case Added(event) | Updated(_, event):
-                    pass
-                case _:
-                    continue
+            if isinstance(change, Deleted):
+                continue
+            event = change.object
             story = story_in_event(event)
             if story is None or story.latest < began:
                 continue

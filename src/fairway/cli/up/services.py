@@ -24,13 +24,13 @@ from fairway.controllers.manager import running
 from fairway.controllers.placement.ocm_detection import OcmControllerRunning
 from fairway.controllers.serving import serving_locally
 from fairway.controllers.settings import HOSTING, NAMESPACE, Settings
-from fairway.hub import Hub
-from fairway.kube import Client, KubeError
-from fairway.kube.kubeconfig import load
-from fairway.whatif.simulation.agents import running_agents
-from fairway.whatif.simulation.creation import NAMESPACES, SimulationOptions, ensure
-from fairway.whatif.simulation.creation import create as create_clusters
-from fairway.whatif.simulation.machines.creation import MachineOptions
+from fairway.simulation.agents import running_agents
+from fairway.simulation.creation import NAMESPACES, SimulationOptions, ensure
+from fairway.simulation.creation import create as create_clusters
+from fairway.simulation.machines.creation import MachineOptions
+from kubehub import Hub
+from kubewire.client import Client, KubeError
+from kubewire.client.kubeconfig import load
 
 log: Final = logging.getLogger(__name__)
 
@@ -120,7 +120,7 @@ def _printing(
     """Return a function that waits like ``over``, and runs the printers meanwhile."""
 
     async def over_while_printing() -> None:
-        tasks = [asyncio.create_task(each()) for each in printers]
+        tasks = [asyncio.create_task(printer()) for printer in printers]
         try:
             await over()
         finally:
@@ -155,7 +155,7 @@ def _announcement(
         state.append(fleet)
     return Announcement(
         state=(*state, "", ELSEWHERE),
-        advice=(*((TRY,) if count or machines.nodes else ()), *(f"  {each}" for each in shown), ""),
+        advice=(*((TRY,) if count or machines.nodes else ()), *(f"  {line}" for line in shown), ""),
         facts={**facts, "try": list(shown)},
         over=over,
     )

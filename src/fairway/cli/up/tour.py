@@ -52,8 +52,8 @@ def fairway_command(arguments: Sequence[str] = sys.argv) -> str:
     program = Path(arguments[0])
     if program.name == "__main__.py":
         return f"{shlex.quote(sys.executable)} -m fairway"
-    found = shutil.which("fairway")
-    if found is not None and os.path.realpath(found) == os.path.realpath(program):
+    installed = shutil.which("fairway")
+    if installed is not None and os.path.realpath(installed) == os.path.realpath(program):
         return "fairway"
     try:
         shown = program.absolute().relative_to(Path.cwd())

@@ -1,9 +1,9 @@
-"""The condition HubAcceptedManagedCluster. Messages of acceptance and denial are OCM's."""
+"""The conditions HubAcceptedManagedCluster and Deleting. Messages of acceptance, denial and deletion are OCM's."""
 
 from typing import Final
 
 from fairway.api.cluster import CONDITION_ACCEPTED
-from fairway.api.meta import FALSE, TRUE, Condition
+from kubewire.api.meta import FALSE, TRUE, Condition
 
 ADMIN_ACCEPTED: Final = "HubClusterAdminAccepted"
 ADMIN_DENIED: Final = "HubClusterAdminDenied"
@@ -21,6 +21,16 @@ TAKEN_MESSAGE: Final = (
 ENDING_MESSAGE: Final = "namespace {name} is being deleted; the cluster is accepted once it is deleted"
 KEPT_MESSAGE: Final = "{ending}. Blocked by: {why}"
 
+DELETING: Final = "Deleting"
+RESOURCE_REMAINING: Final = "ResourceRemaining"
+DELETING_ERROR: Final = "DeletingError"
+NO_RESOURCE: Final = "NoResource"
+REMAINING_MESSAGE: Final = (
+    "The resource {plural} is remaning, the remaining count is {count}, the finalizer pending count is {held}"
+)
+"""With OCM's misspelling, because users and programs compare it."""
+NO_RESOURCE_MESSAGE: Final = "No cleaned resource in cluster ns."
+
 CONDITIONS: Final = {
     ("ManagedCluster", CONDITION_ACCEPTED): {
         ADMIN_ACCEPTED: "An administrator accepted the cluster, and its rights are granted.",
@@ -29,7 +39,12 @@ CONDITIONS: Final = {
         NAMESPACE_TAKEN: "The namespace of that name belongs to another owner.",
         NAMESPACE_ENDING: "The namespace of that name is being deleted.",
         FAILED: "The rights could not be granted; the message has the reason.",
-    }
+    },
+    ("ManagedCluster", DELETING): {
+        RESOURCE_REMAINING: "The cluster is deleted once its add-ons, and then its works, are deleted.",
+        DELETING_ERROR: "An object of the cluster could not be deleted; the message has the reason.",
+        NO_RESOURCE: "No add-on and no work is left, and the cluster is being deleted.",
+    },
 }
 
 GRANTED: Final = Condition(
@@ -47,3 +62,15 @@ def ending(name: str, *, kept_by: str) -> Condition:
     if kept_by:
         message = KEPT_MESSAGE.format(ending=message, why=kept_by)
     return refused(NAMESPACE_ENDING, message)
+
+
+def remaining(plural: str, *, count: int, held: int) -> Condition:
+    message = REMAINING_MESSAGE.format(plural=plural, count=count, held=held)
+    return Condition(type=DELETING, status=FALSE, reason=RESOURCE_REMAINING, message=message)
+
+
+def deleting_error(message: str) -> Condition:
+    return Condition(type=DELETING, status=FALSE, reason=DELETING_ERROR, message=message)
+
+
+CLEANED_UP: Final = Condition(type=DELETING, status=TRUE, reason=NO_RESOURCE, message=NO_RESOURCE_MESSAGE)

@@ -11,17 +11,16 @@ from typing import Any, Final
 
 import msgspec
 
-from fairway.api import csr
 from fairway.api.cluster import ManagedCluster
 from fairway.controllers import cluster_names
 from fairway.controllers.cluster_names import EVERYBODY, GROUP_PREFIX
 from fairway.controllers.csr_approval import approve, is_client_certificate
-from fairway.controllers.fenced_writer import FencedWriter
 from fairway.controllers.kinds import CLUSTER_NAME_LABEL
-from fairway.controllers.leadership import Leadership
-from fairway.kube import Client, Informer
-from fairway.kube.csr import CLIENT_SIGNER, CertificateSigningRequest
-from fairway.kube.log_throttle import LogThrottle
+from fairway.controllers.runtime.writer import Writer
+from kubewire.api import csr
+from kubewire.client import Client, Informer
+from kubewire.client.csr import CLIENT_SIGNER, CertificateSigningRequest
+from kubewire.client.log_throttle import LogThrottle
 
 log: Final = logging.getLogger(__name__)
 
@@ -40,7 +39,7 @@ RETRY_SECONDS: Final = 5.0
 MESSAGE: Final = "the agent of cluster {cluster} renews its certificate"
 NOT_APPROVED: Final = "certificate request %s of cluster %s is not approved: %s"
 
-SOMEBODY_ELSES: Final = "certificate request %s has the label of cluster %s, but was created by %s"
+OTHER_CLUSTER: Final = "certificate request %s has the label of cluster %s, but was created by %s"
 
 NOT_ACCEPTED: Final = "the cluster is not accepted"
 OTHER_SUBJECT: Final = "its subject is {asked}, which differs from the current identity {user}"
@@ -77,14 +76,14 @@ def refusal(request: CertificateSigningRequest, *, cluster: str) -> str | None:
     if request.unreadable:
         return UNREADABLE.format(field=request.unreadable)
     try:
-        asked = csr.read(spec.request)
+        requested = csr.read(spec.request)
     except csr.InvalidRequest:
         return NO_REQUEST
-    groups = {group, *(asked.groups & {f"{GROUP_PREFIX}{EVERYBODY}"})}
-    if not csr.agent_of(spec.username, group=group) or not asked.is_for(
+    groups = {group, *(requested.groups & {f"{GROUP_PREFIX}{EVERYBODY}"})}
+    if not csr.agent_of(spec.username, group=group) or not requested.is_for(
         spec.username, groups=frozenset(groups)
     ):
-        return OTHER_SUBJECT.format(asked=asked.subject, user=spec.username)
+        return OTHER_SUBJECT.format(asked=requested.subject, user=spec.username)
     if group not in spec.groups:
         return OTHER_GROUP.format(user=spec.username, group=group)
     if not is_client_certificate(spec):
@@ -99,44 +98,46 @@ class RenewalApprover:
         *,
         requests: Informer[CertificateSigningRequest],
         clusters: Informer[ManagedCluster],
-        writes: FencedWriter,
+        writer: Writer,
     ) -> None:
-        self._client, self._requests, self._clusters, self._writer = client, requests, clusters, writes
+        self._client, self._requests, self._clusters, self._writer = client, requests, clusters, writer
         self._throttle = LogThrottle(log, every=600.0)
 
     def waiting(self, cluster: str | None = None) -> Iterator[str]:
-        """Names of undecided requests, of one cluster or of all."""
+        """Yield the names of undecided requests, of one cluster or of all."""
         for request in self._requests.store.values():
             name = cluster_of(request)
             if name is not None and not request.decided and cluster in (None, name):
                 yield request.metadata.name
 
-    async def decide(self, name: str, leadership: Leadership) -> float | None:
-        """Seconds until the next check of a request that may soon be approvable."""
+    async def decide(self, name: str) -> float | None:
+        """Return the seconds until the next check of a request that may soon be approvable."""
         request = self._requests.get(name)
         cluster = None if request is None else cluster_of(request)
         if request is None or cluster is None or request.decided:
             return None
-        known = self._clusters.get(cluster)
+        joined = self._clusters.get(cluster)
         accepted = (
-            known is not None and known.spec.hubAcceptsClient and cluster_names.refusal(cluster) is None
+            joined is not None and joined.spec.hubAcceptsClient and cluster_names.refusal(cluster) is None
         )
         fault = refusal(request, cluster=cluster) if accepted else NOT_ACCEPTED
         if fault is not None:
             log.warning(NOT_APPROVED, name, cluster, fault)
             return None
+        # Asked of the hub, although the cluster is accepted here: an administrator may have taken the right away by
+        # RBAC alone.
         if not await self._may_renew(request):
             # The hub may not yet have observed the rights of a cluster that was just accepted.
             fault = NO_RIGHT.format(user=request.spec.username)
             self._throttle.log(logging.WARNING, name, NOT_APPROVED, name, cluster, fault)
             return RETRY_SECONDS
         message = MESSAGE.format(cluster=cluster)
-        await approve(self._writer, request, message=message, leadership=leadership)
+        await approve(self._writer, request, message=message)
         return None
 
     async def _may_renew(self, request: CertificateSigningRequest) -> bool:
         spec = request.spec
-        asked: Mapping[str, Any] = {
+        requested: Mapping[str, Any] = {
             "user": spec.username,
             "uid": spec.uid,
             "groups": spec.groups,
@@ -146,7 +147,7 @@ class RenewalApprover:
         body = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SubjectAccessReview",
-            "spec": {key: value for key, value in asked.items() if value},
+            "spec": {key: value for key, value in requested.items() if value},
         }
         answer = await self._client.request("POST", REVIEWS, body=body, repeatable=True)
         return bool(msgspec.json.decode(answer.body).get("status", {}).get("allowed"))

@@ -1,8 +1,7 @@
 """Permissions of a cluster's agent on the hub, as data and as RBAC objects.
 
 Names are OCM's, because its agents and users expect them. Everything that belongs to one cluster is owned by its
-ManagedCluster, so the hub's garbage collector deletes it even if Fairway does not run. OCM uses the finalizer
-``cluster.open-cluster-management.io/api-resource-cleanup`` instead, which blocks deletion while no OCM controller runs.
+ManagedCluster, so the hub's garbage collector deletes it even if a user removes the finalizers of the ManagedCluster.
 """
 
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from msgspec import structs
 
 from fairway.api import GROUP
 from fairway.api.cluster import ManagedCluster
-from fairway.api.meta import ObjectMeta, OwnerReference
+from fairway.api.resources import MANAGED_CLUSTERS
 from fairway.controllers.cluster_names import GROUP_PREFIX, PREFIX, REGISTRATION, WORK
 from fairway.controllers.kinds import (
     CLUSTER_NAME_LABEL,
@@ -28,7 +27,8 @@ from fairway.controllers.kinds import (
     RoleRef,
     Subject,
 )
-from fairway.kube import MANAGED_CLUSTERS, Resource
+from kubewire.api.meta import ObjectMeta, OwnerReference
+from kubewire.client import Resource
 
 Permission = ClusterRole | ClusterRoleBinding | RoleBinding
 
@@ -91,6 +91,13 @@ def of_cluster(name: str) -> tuple[PolicyRule, ...]:
     )
 
 
+def of_denied(name: str) -> tuple[PolicyRule, ...]:
+    """Of a cluster that was accepted before: enough to report the denial, and to notice a new acceptance."""
+    return (
+        PolicyRule(api_groups=(GROUP,), resources=("managedclusters",), resource_names=(name,), verbs=_READ),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Grant:
     """A desired object and its resource."""
@@ -103,8 +110,8 @@ class Grant:
         wanted = self.wanted.metadata
         if not wanted.labels.items() <= seen.metadata.labels.items():
             return False
-        owners = {(each.kind, each.uid) for each in seen.metadata.ownerReferences}
-        if not {(each.kind, each.uid) for each in wanted.ownerReferences} <= owners:
+        owners = {(reference.kind, reference.uid) for reference in seen.metadata.ownerReferences}
+        if not {(reference.kind, reference.uid) for reference in wanted.ownerReferences} <= owners:
             return False
         return structs.replace(seen, metadata=wanted) == self.wanted
 
@@ -115,8 +122,8 @@ class Grant:
         return seen.role_ref != self.wanted.role_ref
 
     def body(self) -> dict[str, Any]:
-        made: dict[str, Any] = msgspec.to_builtins(self.wanted)
-        return made
+        document: dict[str, Any] = msgspec.to_builtins(self.wanted)
+        return document
 
 
 COMMON: Final = {
@@ -131,11 +138,10 @@ COMMON: Final = {
 """The roles that all clusters share, by name."""
 
 
-def role(cluster: ManagedCluster) -> Grant:
+def role(cluster: ManagedCluster, *, accepted: bool = True) -> Grant:
     name = cluster.metadata.name
-    return Grant(
-        CLUSTER_ROLES, ClusterRole(metadata=_meta(cluster, f"{PREFIX}{name}"), rules=of_cluster(name))
-    )
+    rules = of_cluster(name) if accepted else of_denied(name)
+    return Grant(CLUSTER_ROLES, ClusterRole(metadata=_meta(cluster, f"{PREFIX}{name}"), rules=rules))
 
 
 def bindings(cluster: ManagedCluster) -> tuple[Grant, ...]:
@@ -152,7 +158,7 @@ def bindings(cluster: ManagedCluster) -> tuple[Grant, ...]:
         )
         for short in (REGISTRATION, WORK)
     )
-    return (Grant(CLUSTER_ROLE_BINDINGS, own), *(Grant(ROLE_BINDINGS, each) for each in shared))
+    return (Grant(CLUSTER_ROLE_BINDINGS, own), *(Grant(ROLE_BINDINGS, binding) for binding in shared))
 
 
 def cluster_of(resource: Resource[Any], seen: Permission) -> str | None:

@@ -11,12 +11,12 @@ from typing import Final, Literal
 
 import msgspec
 
-from fairway.api import csr
-from fairway.api.meta import format_time
 from fairway.controllers.cluster_names import EVERYBODY, GROUP_PREFIX
 from fairway.controllers.csr_approval import is_client_certificate
-from fairway.kube import Client, Conflict
-from fairway.kube.csr import (
+from kubewire.api import csr
+from kubewire.api.meta import format_time
+from kubewire.client import Client, Conflict
+from kubewire.client.csr import (
     APPROVED,
     CLIENT_SIGNER,
     DENIED,
@@ -81,18 +81,18 @@ class Request:
 
 
 def check_requests(
-    found: Sequence[CertificateSigningRequest], cluster: str, *, any_requester: bool, only: frozenset[str]
+    requests: Sequence[CertificateSigningRequest], cluster: str, *, any_requester: bool, only: frozenset[str]
 ) -> list[Request]:
     """Check the pending requests of a cluster; if none is pending, return the newest decided one."""
-    found = [each for each in found if ADD_ON_LABEL not in each.metadata.labels]
-    found.sort(key=lambda each: (str(each.metadata.creationTimestamp), each.metadata.name))
-    pending = [each for each in found if not each.decided]
+    requests = [request for request in requests if ADD_ON_LABEL not in request.metadata.labels]
+    requests.sort(key=lambda request: (str(request.metadata.creationTimestamp), request.metadata.name))
+    pending = [request for request in requests if not request.decided]
     if pending:
-        checked = [check_request(each, cluster, any_requester=any_requester) for each in pending]
+        checked = [check_request(request, cluster, any_requester=any_requester) for request in pending]
         return _refuse_rivals(checked, only)
     return [
-        Request(name=each.metadata.name, verdict="approved" if each.condition(APPROVED) else "denied")
-        for each in found[-1:]
+        Request(name=request.metadata.name, verdict="approved" if request.condition(APPROVED) else "denied")
+        for request in requests[-1:]
     ]
 
 
@@ -115,18 +115,20 @@ def check_request(request: CertificateSigningRequest, cluster: str, *, any_reque
 
 def _refuse_rivals(requests: Sequence[Request], only: frozenset[str]) -> list[Request]:
     """Refuse requests of several agents for the same cluster, unless ``only`` selects among them."""
-    agents = sorted({each.agent for each in requests if each.verdict == "approve"})
+    agents = sorted({request.agent for request in requests if request.verdict == "approve"})
     several = SEVERAL.format(names=", ".join(agents)) if len(agents) > 1 and not only else ""
 
-    def checked(each: Request) -> Request:
+    def checked(request: Request) -> Request:
         reason = several
-        if only and each.agent not in only:
-            reason = NOT_ASKED_FOR.format(name=each.agent)
+        if only and request.agent not in only:
+            reason = NOT_ASKED_FOR.format(name=request.agent)
         return (
-            replace(each, verdict="refuse", reason=reason) if reason and each.verdict == "approve" else each
+            replace(request, verdict="refuse", reason=reason)
+            if reason and request.verdict == "approve"
+            else request
         )
 
-    return [checked(each) for each in requests]
+    return [checked(request) for request in requests]
 
 
 def _agent(spec: CsrSpec, cluster: str) -> tuple[str, str]:
@@ -134,16 +136,16 @@ def _agent(spec: CsrSpec, cluster: str) -> tuple[str, str]:
     if spec.signer_name not in SIGNERS:
         return "", OTHER_SIGNER.format(signer=spec.signer_name)
     try:
-        asked = csr.read(spec.request)
+        requested = csr.read(spec.request)
     except csr.InvalidRequest:
         return "", NO_REQUEST
     group = f"{GROUP_PREFIX}{cluster}"
-    groups = frozenset({group, *(asked.groups & {COMMON_GROUP})})
-    if not csr.agent_of(asked.user, group=group) or not asked.is_for(asked.user, groups=groups):
-        return "", OTHER_SUBJECT.format(subject=asked.subject)
+    groups = frozenset({group, *(requested.groups & {COMMON_GROUP})})
+    if not csr.agent_of(requested.user, group=group) or not requested.is_for(requested.user, groups=groups):
+        return "", OTHER_SUBJECT.format(subject=requested.subject)
     if not is_client_certificate(spec):
         return "", OTHER_USAGES.format(usages=", ".join(spec.usages) or "(none)")
-    return asked.user, ""
+    return requested.user, ""
 
 
 def _is_bootstrap_identity(spec: CsrSpec) -> bool:
@@ -162,7 +164,7 @@ async def approve(client: Client, request: Request, *, dry_run: bool) -> bool:
         conditions = document.setdefault("status", {}).get("conditions") or []
         if request.uid not in ("", document["metadata"]["uid"]):
             raise ReplacedError(REPLACED.format(name=request.name))
-        if any(each.get("type") in (APPROVED, DENIED) for each in conditions):
+        if any(condition.get("type") in (APPROVED, DENIED) for condition in conditions):
             return False
         condition = {
             "type": APPROVED,

@@ -23,9 +23,9 @@ from fairway.api.addon import (
 )
 from fairway.api.addon_config import AddOnDeploymentConfig
 from fairway.api.addon_template import AddOnTemplate
-from fairway.api.kinds import encode
-from fairway.api.meta import unreadable_within
-from fairway.kube import ADD_ON_DEPLOYMENT_CONFIGS, ADD_ON_TEMPLATES
+from fairway.api.resources import ADD_ON_DEPLOYMENT_CONFIGS, ADD_ON_TEMPLATES
+from kubewire.api.encoding import encode
+from kubewire.api.meta import unreadable_within
 
 NOT_FOUND: Final = "{kind} {name} is referenced as a configuration, but does not exist"
 OTHER_ADD_ON: Final = "AddOnTemplate {name} is for add-on {whose} (spec.addonName), not for {add_on}"
@@ -39,12 +39,22 @@ TEMPLATES: Final[Kind] = (ADD_ON_GROUP, ADD_ON_TEMPLATES.plural)
 DEPLOYMENTS: Final[Kind] = (ADD_ON_GROUP, ADD_ON_DEPLOYMENT_CONFIGS.plural)
 
 
+_ESCAPED_BY_GO: Final = {
+    b"<": b"\\u003c",
+    b">": b"\\u003e",
+    b"&": b"\\u0026",
+    "\u2028".encode(): b"\\u2028",
+    "\u2029".encode(): b"\\u2029",
+}
+"""Characters that occur in strings of JSON only, and that Go escapes there."""
+
+
 class ConfigError(Exception):
     """A configuration that cannot be used, and why."""
 
 
-class StrangeConfig(ConfigError):
-    """A configuration that exists but belongs to another add-on."""
+class UnusableConfig(ConfigError):
+    """A configuration that exists, but cannot be read or belongs to another add-on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,12 +66,12 @@ class Configs:
     references: tuple[AddOnConfig, ...] = ()
 
     def hashes(self) -> dict[Kind, str]:
-        found: dict[Kind, str] = {}
+        hashes: dict[Kind, str] = {}
         if self.template is not None:
-            found[TEMPLATES] = spec_hash(self.template.spec)
+            hashes[TEMPLATES] = spec_hash(self.template.spec)
         if self.deployment is not None:
-            found[DEPLOYMENTS] = spec_hash(self.deployment.spec)
-        return found
+            hashes[DEPLOYMENTS] = spec_hash(self.deployment.spec)
+        return hashes
 
 
 def named(
@@ -72,11 +82,13 @@ def named(
 ) -> tuple[AddOnConfig, ...]:
     """By kind, in the order of the kinds the add-on supports. ``placements`` selected the cluster."""
     if offer is None:
-        return tuple({(each.group, each.resource): each for each in reversed(add_on.spec.configs)}.values())
-    found: dict[Kind, AddOnConfig] = {}
+        return tuple(
+            {(config.group, config.resource): config for config in reversed(add_on.spec.configs)}.values()
+        )
+    configs: dict[Kind, AddOnConfig] = {}
     for supported in offer.spec.supportedConfigs:
         if (default := supported.defaultConfig) is not None:
-            found[supported.group, supported.resource] = AddOnConfig(
+            configs[supported.group, supported.resource] = AddOnConfig(
                 group=supported.group,
                 resource=supported.resource,
                 namespace=default.namespace,
@@ -86,12 +98,12 @@ def named(
     strategies = (
         offer.spec.installStrategy.placements if offer.spec.installStrategy.type == PLACEMENTS else ()
     )
-    # Of several Placements that selected the cluster, the first one counts.
-    for strategy in reversed(strategies):
+    # Of several Placements that selected the cluster, the last one counts, as in OCM.
+    for strategy in strategies:
         if (strategy.namespace, strategy.name) in chosen:
-            found |= {(each.group, each.resource): each for each in strategy.configs}
-    found |= {(each.group, each.resource): each for each in reversed(add_on.spec.configs)}
-    return tuple(found.values())
+            configs |= {(config.group, config.resource): config for config in strategy.configs}
+    configs |= {(config.group, config.resource): config for config in reversed(add_on.spec.configs)}
+    return tuple(configs.values())
 
 
 def unreadable(
@@ -108,13 +120,13 @@ def unsupported(add_on: ManagedClusterAddOn, offer: ClusterManagementAddOn | Non
     """A configuration on the cluster of a kind that the add-on does not support; empty if there is none."""
     if offer is None:
         return ""
-    known = {(each.group, each.resource) for each in offer.spec.supportedConfigs}
-    named = {(each.group, each.resource) for each in add_on.spec.configs}
-    strange = sorted(f"{resource}.{group}" for group, resource in named - known)
-    return NOT_SUPPORTED.format(kind=", ".join(strange)) if strange else ""
+    known = {(kind.group, kind.resource) for kind in offer.spec.supportedConfigs}
+    named = {(config.group, config.resource) for config in add_on.spec.configs}
+    unsupported_kinds = sorted(f"{resource}.{group}" for group, resource in named - known)
+    return NOT_SUPPORTED.format(kind=", ".join(unsupported_kinds)) if unsupported_kinds else ""
 
 
-def found(
+def resolve(
     references: tuple[AddOnConfig, ...],
     *,
     add_on: str,
@@ -127,48 +139,53 @@ def found(
     """
     template: AddOnTemplate | None = None
     deployment: AddOnDeploymentConfig | None = None
-    for each in references:
-        kind = (each.group, each.resource)
+    for reference in references:
+        kind = (reference.group, reference.resource)
         if kind == TEMPLATES:
-            template = templates.get(("", each.name))
+            template = templates.get(("", reference.name))
             if template is None:
-                raise ConfigError(NOT_FOUND.format(kind=ADD_ON_TEMPLATES.kind, name=each.name))
+                raise ConfigError(NOT_FOUND.format(kind=ADD_ON_TEMPLATES.kind, name=reference.name))
             if field := unreadable(template):
-                raise StrangeConfig(field)
+                raise UnusableConfig(field)
             if template.spec.addonName not in ("", add_on):
-                whose = template.spec.addonName
-                raise StrangeConfig(OTHER_ADD_ON.format(name=each.name, whose=whose, add_on=add_on))
+                other_add_on = template.spec.addonName
+                raise UnusableConfig(
+                    OTHER_ADD_ON.format(name=reference.name, whose=other_add_on, add_on=add_on)
+                )
         elif kind == DEPLOYMENTS:
-            deployment = deployments.get((each.namespace, each.name))
+            deployment = deployments.get((reference.namespace, reference.name))
             if deployment is None:
-                name = f"{each.namespace}/{each.name}"
+                name = f"{reference.namespace}/{reference.name}"
                 raise ConfigError(NOT_FOUND.format(kind=ADD_ON_DEPLOYMENT_CONFIGS.kind, name=name))
             if field := unreadable(deployment):
-                raise StrangeConfig(field)
+                raise UnusableConfig(field)
     return Configs(template=template, deployment=deployment, references=references)
 
 
-def written(
+def references_for_status(
     configs: Configs, *, applied: Mapping[str, str], before: Iterable[ConfigReference]
 ) -> tuple[ConfigReference, ...]:
     """The references for the status. ``applied`` has the hashes that the cluster runs, by configuration."""
-    old = {(each.group, each.resource): each.lastAppliedConfig for each in before}
+    old = {(reference.group, reference.resource): reference.lastAppliedConfig for reference in before}
     hashes = configs.hashes()
     return tuple(
         _reference(
-            each, hashes.get((each.group, each.resource), ""), applied, old.get((each.group, each.resource))
+            config,
+            hashes.get((config.group, config.resource), ""),
+            applied,
+            old.get((config.group, config.resource)),
         )
-        for each in configs.references
+        for config in configs.references
     )
 
 
 def _reference(
     config: AddOnConfig, wanted: str, applied: Mapping[str, str], before: ConfigSpecHash | None
 ) -> ConfigReference:
-    there = applied.get(key(config))
+    applied_hash = applied.get(key(config))
     last = before
-    if there is not None:
-        last = ConfigSpecHash(namespace=config.namespace, name=config.name, specHash=there)
+    if applied_hash is not None:
+        last = ConfigSpecHash(namespace=config.namespace, name=config.name, specHash=applied_hash)
     return ConfigReference(
         group=config.group,
         resource=config.resource,
@@ -186,5 +203,9 @@ def key(config: AddOnConfig) -> str:
 
 
 def spec_hash(spec: Struct) -> str:
-    content: dict[str, Any] = encode(spec)
-    return hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()
+    """As OCM computes it: of the object without its kind, metadata and status, in Go's notation of JSON."""
+    content: dict[str, Any] = {"spec": encode(spec)}
+    text = msgspec.json.encode(content, order="sorted")
+    for character, escaped in _ESCAPED_BY_GO.items():
+        text = text.replace(character, escaped)
+    return hashlib.sha256(text).hexdigest()

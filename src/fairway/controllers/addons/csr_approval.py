@@ -7,10 +7,9 @@ from fairway.controllers.addons import configs, registration
 from fairway.controllers.addons.index import AddOnIndex, add_on_of
 from fairway.controllers.addons.installation import is_self_managed
 from fairway.controllers.csr_approval import approve
-from fairway.controllers.fenced_writer import FencedWriter
-from fairway.controllers.leadership import Leadership
-from fairway.kube.csr import CertificateSigningRequest
-from fairway.kube.log_throttle import LogThrottle
+from fairway.controllers.runtime.writer import Writer
+from kubewire.client.csr import CertificateSigningRequest
+from kubewire.client.log_throttle import LogThrottle
 
 log: Final = logging.getLogger(__name__)
 
@@ -26,31 +25,31 @@ NOT_REGISTERED: Final = "the add-on does not request access to the hub"
 class AddOnApprover:
     """Never denies a request: one that is not approved expires, and a user may still approve it."""
 
-    def __init__(self, known: AddOnIndex, writes: FencedWriter) -> None:
-        self._index, self._writer = known, writes
+    def __init__(self, known: AddOnIndex, writer: Writer) -> None:
+        self._index, self._writer = known, writer
         self._throttle = LogThrottle(log, every=600.0)
 
-    async def decide(self, name: str, leadership: Leadership) -> None:
+    async def decide(self, name: str) -> None:
         request = self._index.requests.get(name)
-        whose = None if request is None else add_on_of(request)
-        if request is None or whose is None or request.decided:
+        add_on_key = None if request is None else add_on_of(request)
+        if request is None or add_on_key is None or request.decided:
             return
-        if self._is_of_another_manager(whose[1]):
+        if self._is_of_another_manager(add_on_key[1]):
             return
-        if reason := self._fault(request, *whose):
+        if reason := self._fault(request, *add_on_key):
             self._throttle.log(
-                logging.WARNING, (name, reason), NOT_APPROVED, name, whose[1], whose[0], reason
+                logging.WARNING, (name, reason), NOT_APPROVED, name, add_on_key[1], add_on_key[0], reason
             )
             return
-        message = MESSAGE.format(cluster=whose[0], add_on=whose[1])
-        await approve(self._writer, request, message=message, leadership=leadership)
+        message = MESSAGE.format(cluster=add_on_key[0], add_on=add_on_key[1])
+        await approve(self._writer, request, message=message)
 
     def _is_of_another_manager(self, add_on: str) -> bool:
         """Requests of an add-on with its own controller are left to that controller."""
         offer = self._index.offers.get(add_on)
         if offer is None:
             return False
-        kinds = {(each.group, each.resource) for each in offer.spec.supportedConfigs}
+        kinds = {(config.group, config.resource) for config in offer.spec.supportedConfigs}
         return is_self_managed(offer) or configs.TEMPLATES not in kinds
 
     def _fault(self, request: CertificateSigningRequest, cluster: str, name: str) -> str:

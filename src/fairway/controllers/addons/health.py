@@ -3,10 +3,10 @@
 from typing import Final
 
 from fairway.api.cluster import CONDITION_AVAILABLE, ManagedCluster
-from fairway.api.meta import FALSE, TRUE, UNKNOWN, Condition, find_condition
 from fairway.api.work import WORK_APPLIED, WORK_AVAILABLE, ManifestWork, ResourceIdentifier
 from fairway.controllers.addons import conditions, names, works
 from fairway.controllers.addons.rendering import Manifest
+from kubewire.api.meta import FALSE, TRUE, UNKNOWN, Condition, find_condition
 
 NO_READY_REPLICA: Final = "Deployment {name} has no ready replica of {wanted}"
 NOT_ALL_READY: Final = "DaemonSet {name} is ready on {ready} of {wanted} nodes"
@@ -15,10 +15,10 @@ NO_VALUES: Final = "the work agent has not reported {resource} {name}"
 
 def cluster_silent(cluster: ManagedCluster) -> Condition | None:
     """Reports of a silent cluster are outdated, so its add-ons are Unknown, too."""
-    found = find_condition(cluster.status.conditions or (), CONDITION_AVAILABLE)
-    if found is None or found.status != UNKNOWN:
+    available = find_condition(cluster.status.conditions or (), CONDITION_AVAILABLE)
+    if available is None or available.status != UNKNOWN:
         return None
-    return conditions.unknown(conditions.AVAILABLE, found.reason, found.message)
+    return conditions.unknown(conditions.AVAILABLE, available.reason, available.message)
 
 
 def available(add_on: str, work: ManifestWork | None) -> Condition:
@@ -26,18 +26,22 @@ def available(add_on: str, work: ManifestWork | None) -> Condition:
     if work is None:
         message = conditions.WAITING_MESSAGE.format(work=names.deploy_work(add_on))
         return conditions.unknown(kind, conditions.WORK_NOT_APPLIED, message)
-    there = find_condition(work.status.conditions, WORK_AVAILABLE)
-    if there is None:
+    condition = find_condition(work.status.conditions, WORK_AVAILABLE)
+    if condition is None:
         message = conditions.WAITING_MESSAGE.format(work=work.metadata.name)
         return conditions.unknown(kind, conditions.WORK_NOT_APPLIED, message)
-    if there.status == FALSE:
-        return conditions.no(kind, conditions.WORK_NOT_APPLIED, there.message)
-    probed = [found for each in work.spec.workload.manifests if (found := _probed(each)) is not None]
+    if condition.status == FALSE:
+        return conditions.no(kind, conditions.WORK_NOT_APPLIED, condition.message)
+    probed = [
+        identifier
+        for manifest in work.spec.workload.manifests
+        if (identifier := _probed(manifest)) is not None
+    ]
     if not probed:
         return conditions.yes(kind, conditions.WORK_APPLIED, conditions.APPLIED_MESSAGE)
-    if not any(works.values_of(work, each) for each in probed):
+    if not any(works.values_of(work, identifier) for identifier in probed):
         return conditions.unknown(kind, conditions.NO_PROBE_RESULT, conditions.NO_PROBE_MESSAGE)
-    faults = [fault for each in probed if (fault := _fault(work, each))]
+    faults = [fault for identifier in probed if (fault := _fault(work, identifier))]
     if faults:
         return conditions.no(kind, conditions.PROBE_UNAVAILABLE, "; ".join(faults))
     return conditions.yes(kind, conditions.PROBE_AVAILABLE, conditions.AVAILABLE_MESSAGE.format(name=add_on))
@@ -45,13 +49,13 @@ def available(add_on: str, work: ManifestWork | None) -> Condition:
 
 def manifests_applied(work: ManifestWork | None, add_on: str) -> Condition:
     kind = conditions.MANIFEST_APPLIED
-    there = None if work is None else find_condition(work.status.conditions, WORK_APPLIED)
-    if work is None or there is None or there.observedGeneration < work.metadata.generation:
+    condition = None if work is None else find_condition(work.status.conditions, WORK_APPLIED)
+    if work is None or condition is None or condition.observedGeneration < work.metadata.generation:
         message = conditions.WAITING_MESSAGE.format(work=names.deploy_work(add_on))
         return conditions.no(kind, conditions.WAITING, message)
-    if there.status == TRUE:
+    if condition.status == TRUE:
         return conditions.yes(kind, conditions.APPLIED, conditions.APPLIED_MESSAGE)
-    return conditions.no(kind, conditions.NOT_APPLIED, _failures(work) or there.message)
+    return conditions.no(kind, conditions.NOT_APPLIED, _failures(work) or condition.message)
 
 
 def label(available: Condition | None) -> str:
@@ -62,13 +66,13 @@ def label(available: Condition | None) -> str:
 
 
 def _failures(work: ManifestWork) -> str:
-    found = (
-        (each.resourceMeta, find_condition(each.conditions, WORK_APPLIED))
-        for each in work.status.resourceStatus.manifests
+    applied = (
+        (manifest.resourceMeta, find_condition(manifest.conditions, WORK_APPLIED))
+        for manifest in work.status.resourceStatus.manifests
     )
     return "; ".join(
         f"{meta.kind or meta.resource} {meta.name}: {condition.message}"
-        for meta, condition in found
+        for meta, condition in applied
         if condition is not None and condition.status == FALSE
     )
 
@@ -87,8 +91,8 @@ def _fault(work: ManifestWork, identifier: ResourceIdentifier) -> str:
     name = f"{identifier.namespace}/{identifier.name}".removeprefix("/")
 
     def number(value: str) -> int | None:
-        found = values.get(value)
-        return None if found is None else found.integer
+        field = values.get(value)
+        return None if field is None else field.integer
 
     if identifier.resource == "deployments":
         wanted, ready = number("Replicas"), number("ReadyReplicas")

@@ -9,15 +9,8 @@ from fairway.api.addon import AddOnConfig, ClusterManagementAddOn, ManagedCluste
 from fairway.api.addon_template import AddOnTemplate
 from fairway.api.cluster import CONDITION_ACCEPTED, ManagedCluster
 from fairway.api.decision import PlacementDecision
-from fairway.api.meta import TRUE, find_condition
-from fairway.api.placement import PLACEMENT_LABEL
-from fairway.api.work import ManifestWork
-from fairway.controllers.addons import configs, names
-from fairway.controllers.addons.ocm_detection import LEASE
-from fairway.controllers.addons.registration import is_klusterlet
-from fairway.controllers.informer_factory import InformerFactory
-from fairway.controllers.kinds import ROLE_BINDINGS, RoleBinding
-from fairway.kube import (
+from fairway.api.placement import GROUP_INDEX_LABEL, GROUP_NAME_LABEL, PLACEMENT_LABEL
+from fairway.api.resources import (
     ADD_ON_DEPLOYMENT_CONFIGS,
     ADD_ON_TEMPLATES,
     CLUSTER_MANAGEMENT_ADD_ONS,
@@ -26,12 +19,19 @@ from fairway.kube import (
     MANIFEST_WORKS,
     PLACEMENT_DECISIONS,
     PLACEMENTS,
-    Batch,
-    Updated,
 )
-from fairway.kube.csr import SIGNING_REQUESTS, CertificateSigningRequest
-from fairway.kube.lease import LEASES
-from fairway.kube.resource import Key
+from fairway.api.work import ManifestWork
+from fairway.controllers.addons import configs, names
+from fairway.controllers.addons.ocm_detection import LEASE
+from fairway.controllers.addons.registration import is_klusterlet
+from fairway.controllers.addons.rollout_plan import Group
+from fairway.controllers.kinds import ROLE_BINDINGS, RoleBinding
+from fairway.controllers.runtime.informer_factory import InformerFactory
+from kubewire.api.meta import TRUE, find_condition
+from kubewire.api.resource import Key
+from kubewire.client import Batch, Updated
+from kubewire.client.csr import SIGNING_REQUESTS, CertificateSigningRequest
+from kubewire.client.lease import LEASES
 
 
 class AddOnIndex:
@@ -54,10 +54,13 @@ class AddOnIndex:
         self._pages: defaultdict[Key, dict[Key, frozenset[str]]] = defaultdict(dict)
         self._waiting: defaultdict[Key, set[str]] = defaultdict(set)
         self._granted: defaultdict[Key, set[str]] = defaultdict(set)
+        self._works: defaultdict[Key, set[Key]] = defaultdict(set)
+        """By cluster and add-on, also those on a hosting cluster."""
         self.add_ons.subscribe(self._index_add_ons)
         self.decisions.subscribe(self._index_decisions)
         self.requests.subscribe(self._index_requests)
         self.bindings.subscribe(self._index_bindings)
+        self.works.subscribe(self._index_works)
 
     def add_ons_on(self, cluster: str) -> Iterator[ManagedClusterAddOn]:
         for name in sorted(self._on_cluster.get(cluster, ())):
@@ -67,11 +70,38 @@ class AddOnIndex:
         for cluster in sorted(self._of_name.get(name, ())):
             yield self.add_ons.store[cluster, name]
 
+    def count_named(self, name: str) -> int:
+        return len(self._of_name.get(name, ()))
+
     def selected_clusters(self, placement: Key) -> frozenset[str]:
         """The clusters that a Placement selects; none if it does not exist."""
         if placement not in self.placements.store:
             return frozenset()
         return frozenset().union(*self._pages.get(placement, {}).values())
+
+    def groups(self, placement: Key) -> list[Group]:
+        """The decision groups of a Placement. Pages without a valid index are in the first group."""
+        clusters: defaultdict[tuple[int, str], set[str]] = defaultdict(set)
+        for key, page in self._pages.get(placement, {}).items():
+            labels = self.decisions.store[key].metadata.labels
+            index = labels.get(GROUP_INDEX_LABEL, "")
+            number = int(index) if index.isascii() and index.isdecimal() and len(index) < 10 else 0
+            clusters[number, labels.get(GROUP_NAME_LABEL, "")] |= page
+        return [Group(index, name, frozenset(selected)) for (index, name), selected in clusters.items()]
+
+    def effective_placement(self, offer: ClusterManagementAddOn, cluster: str) -> Key | None:
+        """The last Placement of an add-on that selects a cluster."""
+        return next(
+            (placement for placement in reversed(placements_of(offer)) if self.has(placement, cluster)), None
+        )
+
+    def works_of(self, add_on: ManagedClusterAddOn) -> Iterator[ManifestWork]:
+        """The ManifestWorks of an add-on, in the cluster's namespace and in that of its hosting cluster."""
+        meta = add_on.metadata
+        places = meta.namespace, meta.annotations.get(names.HOSTING_CLUSTER)
+        for key in sorted(self._works.get((meta.namespace, meta.name), ())):
+            if key[0] in places:
+                yield self.works.store[key]
 
     def has(self, placement: Key, cluster: str) -> bool:
         if placement not in self.placements.store:
@@ -80,10 +110,10 @@ class AddOnIndex:
 
     def selecting_placements(self, offer: ClusterManagementAddOn, cluster: str) -> Iterator[Key]:
         """The Placements of an add-on that select a cluster."""
-        yield from (each for each in placements_of(offer) if self.has(each, cluster))
+        yield from (placement for placement in placements_of(offer) if self.has(placement, cluster))
 
     def offers_by(self, placement: Key) -> Iterator[ClusterManagementAddOn]:
-        yield from (each for each in self.offers.store.values() if placement in placements_of(each))
+        yield from (offer for offer in self.offers.store.values() if placement in placements_of(offer))
 
     def references(self, add_on: ManagedClusterAddOn) -> tuple[AddOnConfig, ...]:
         offer = self.offers.get(add_on.metadata.name)
@@ -92,17 +122,17 @@ class AddOnIndex:
 
     def add_ons_using(self, kind: configs.Kind, key: Key) -> Iterator[Key]:
         """Add-ons on clusters to which a configuration applies."""
-        for found, add_on in self.add_ons.store.items():
-            for each in self.references(add_on):
-                if (each.group, each.resource) == kind and (each.namespace, each.name) == key:
-                    yield found
+        for add_on_key, add_on in self.add_ons.store.items():
+            for config in self.references(add_on):
+                if (config.group, config.resource) == kind and (config.namespace, config.name) == key:
+                    yield add_on_key
 
     def template_of(self, add_on: ManagedClusterAddOn) -> AddOnTemplate | None:
         """The add-on's template; None if it has none, or if that is missing or another add-on's."""
         if self.offers.get(add_on.metadata.name) is None:
             return None
         try:
-            return configs.found(
+            return configs.resolve(
                 self.references(add_on),
                 add_on=add_on.metadata.name,
                 templates=self.templates.store,
@@ -115,19 +145,19 @@ class AddOnIndex:
         """The bindings of the add-on in the cluster's namespace."""
         meta = add_on.metadata
         for name in sorted(self._granted.get((meta.namespace, meta.name), ())):
-            found = self.bindings.store[meta.namespace, name]
-            if any(each.uid == meta.uid for each in found.metadata.ownerReferences):
-                yield found
+            binding = self.bindings.store[meta.namespace, name]
+            if any(reference.uid == meta.uid for reference in binding.metadata.ownerReferences):
+                yield binding
 
     def accepted(self, cluster: str) -> bool:
         """Whether the cluster is accepted and has its namespace.
 
         A cluster whose name is a namespace of another owner is never accepted, whatever its spec.
         """
-        found = self.clusters.get(cluster)
-        if found is None or not found.spec.hubAcceptsClient:
+        managed_cluster = self.clusters.get(cluster)
+        if managed_cluster is None or not managed_cluster.spec.hubAcceptsClient:
             return False
-        accepted = find_condition(found.status.conditions or (), CONDITION_ACCEPTED)
+        accepted = find_condition(managed_cluster.status.conditions or (), CONDITION_ACCEPTED)
         return accepted is not None and accepted.status == TRUE
 
     def waiting(self, add_on: Key) -> Iterable[str]:
@@ -141,8 +171,8 @@ class AddOnIndex:
         return self.clusters.get(name)
 
     def _index_add_ons(self, batch: Batch[ManagedClusterAddOn]) -> None:
-        for each in old_and_new(batch):
-            cluster, name = each.metadata.namespace, each.metadata.name
+        for add_on in old_and_new(batch):
+            cluster, name = add_on.metadata.namespace, add_on.metadata.name
             if (cluster, name) in self.add_ons.store:
                 self._on_cluster[cluster].add(name)
                 self._of_name[name].add(cluster)
@@ -151,17 +181,17 @@ class AddOnIndex:
                 _drop(self._of_name, name, cluster)
 
     def _index_decisions(self, batch: Batch[PlacementDecision]) -> None:
-        for each in old_and_new(batch):
-            key = each.metadata.namespace, each.metadata.name
-            self._pages[placement_of(each)].pop(key, None)
+        for page in old_and_new(batch):
+            key = page.metadata.namespace, page.metadata.name
+            self._pages[placement_of(page)].pop(key, None)
             now = self.decisions.store.get(key)
             if now is not None:
                 clusters = frozenset(decision.clusterName for decision in now.status.decisions)
                 self._pages[placement_of(now)][key] = clusters
 
     def _index_bindings(self, batch: Batch[RoleBinding]) -> None:
-        for each in old_and_new(batch):
-            meta = each.metadata
+        for binding in old_and_new(batch):
+            meta = binding.metadata
             if names.TEMPLATE_LABEL not in meta.labels:
                 continue
             key = meta.namespace, meta.labels.get(names.ADD_ON_LABEL, "")
@@ -171,16 +201,27 @@ class AddOnIndex:
             else:
                 _drop(self._granted, key, meta.name)
 
-    def _index_requests(self, batch: Batch[CertificateSigningRequest]) -> None:
-        for each in old_and_new(batch):
-            key = add_on_of(each)
-            if key is None or not is_klusterlet(each, key[0]):
-                continue  # any requester can set the label; only requests of the cluster itself are kept
-            now = self.requests.get(each.metadata.name)
-            if now is not None and not now.decided:
-                self._waiting[key].add(each.metadata.name)
+    def _index_works(self, batch: Batch[ManifestWork]) -> None:
+        for work in old_and_new(batch):
+            if (add_on := add_on_of_work(work)) is None:
+                continue
+            key = work.metadata.namespace, work.metadata.name
+            now = self.works.store.get(key)
+            if now is not None and add_on_of_work(now) == add_on:
+                self._works[add_on].add(key)
             else:
-                _drop(self._waiting, key, each.metadata.name)
+                _drop(self._works, add_on, key)
+
+    def _index_requests(self, batch: Batch[CertificateSigningRequest]) -> None:
+        for request in old_and_new(batch):
+            key = add_on_of(request)
+            if key is None or not is_klusterlet(request, key[0]):
+                continue  # any requester can set the label; only requests of the cluster itself are kept
+            now = self.requests.get(request.metadata.name)
+            if now is not None and not now.decided:
+                self._waiting[key].add(request.metadata.name)
+            else:
+                _drop(self._waiting, key, request.metadata.name)
 
 
 def old_and_new(batch: Batch[Any]) -> Iterator[Any]:
@@ -188,20 +229,25 @@ def old_and_new(batch: Batch[Any]) -> Iterator[Any]:
     for change in batch.changes:
         if isinstance(change, Updated):
             yield change.old
-            yield change.new
-        else:
-            yield change.object
+        yield change.object
 
 
 def placements_of(offer: ClusterManagementAddOn) -> tuple[Key, ...]:
     strategy = offer.spec.installStrategy
     if strategy.type != BY_PLACEMENTS:
         return ()
-    return tuple((each.namespace, each.name) for each in strategy.placements)
+    return tuple((placement.namespace, placement.name) for placement in strategy.placements)
 
 
 def placement_of(decision: PlacementDecision) -> Key:
     return decision.metadata.namespace, decision.metadata.labels.get(PLACEMENT_LABEL, "")
+
+
+def add_on_of_work(work: ManifestWork) -> Key | None:
+    """The cluster and add-on that a work belongs to."""
+    meta = work.metadata
+    add_on = meta.labels.get(names.ADD_ON_LABEL)
+    return (meta.labels.get(names.ADD_ON_NAMESPACE_LABEL) or meta.namespace, add_on) if add_on else None
 
 
 def add_on_of(request: CertificateSigningRequest) -> Key | None:
@@ -211,9 +257,9 @@ def add_on_of(request: CertificateSigningRequest) -> Key | None:
     return (cluster, add_on) if cluster and add_on else None
 
 
-def _drop(index: defaultdict[Any, set[str]], key: object, value: str) -> None:
-    found = index.get(key)
-    if found is not None:
-        found.discard(value)
-        if not found:
+def _drop(index: defaultdict[Any, set[Any]], key: object, value: object) -> None:
+    values = index.get(key)
+    if values is not None:
+        values.discard(value)
+        if not values:
             del index[key]

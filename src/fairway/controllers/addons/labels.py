@@ -2,49 +2,46 @@
 
 from typing import Final
 
-from fairway.api.meta import find_condition
+from fairway.api.resources import MANAGED_CLUSTERS
 from fairway.controllers.addons import conditions, health, names
 from fairway.controllers.addons.index import AddOnIndex
-from fairway.controllers.fenced_writer import FencedWriter
-from fairway.controllers.leadership import Leadership
-from fairway.kube import MANAGED_CLUSTERS, NotFound
+from fairway.controllers.runtime.writer import Writer
+from kubewire.api.meta import find_condition
+from kubewire.client import NotFound
 
 LONGEST: Final = 63
 """Characters of a label's name after the slash. An add-on with a longer name has no label."""
 
 
 class Labeller:
-    def __init__(self, known: AddOnIndex, writes: FencedWriter) -> None:
-        self._index, self._writer = known, writes
+    def __init__(self, known: AddOnIndex, writer: Writer) -> None:
+        self._index, self._writer = known, writer
 
-    async def label(self, name: str, leadership: Leadership) -> None:
+    async def label(self, name: str) -> None:
         cluster = self._index.cluster(name)
         if cluster is None or cluster.metadata.deletionTimestamp is not None:
             return
         wanted = {
-            f"{names.FEATURE_PREFIX}{each.metadata.name}": health.label(
-                find_condition(each.status.conditions, conditions.AVAILABLE)
+            f"{names.FEATURE_PREFIX}{add_on.metadata.name}": health.label(
+                find_condition(add_on.status.conditions, conditions.AVAILABLE)
             )
-            for each in self._index.add_ons_on(name)
-            if each.metadata.deletionTimestamp is None
+            for add_on in self._index.add_ons_on(name)
+            if add_on.metadata.deletionTimestamp is None
         }
         wanted = {key: value for key, value in wanted.items() if len(key.rpartition("/")[2]) <= LONGEST}
-        there = {
+        present = {
             key: value
             for key, value in cluster.metadata.labels.items()
             if key.startswith(names.FEATURE_PREFIX)
         }
-        if wanted == there:
+        if wanted == present:
             return
-        changes: dict[str, str | None] = dict.fromkeys(there.keys() - wanted.keys())
-        changes |= {key: value for key, value in wanted.items() if there.get(key) != value}
-        async with leadership.batch():
+        changes: dict[str, str | None] = dict.fromkeys(present.keys() - wanted.keys())
+        changes |= {key: value for key, value in wanted.items() if present.get(key) != value}
+        async with self._writer.batch():
             try:
                 await self._writer.patch(
-                    MANAGED_CLUSTERS,
-                    cluster.metadata,
-                    {"metadata": {"labels": changes}},
-                    leadership=leadership,
+                    MANAGED_CLUSTERS, cluster.metadata, {"metadata": {"labels": changes}}
                 )
             except NotFound:
                 return  # the watch event requeues it

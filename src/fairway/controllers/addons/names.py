@@ -3,6 +3,8 @@
 from typing import Final
 
 ADD_ON_LABEL: Final = "open-cluster-management.io/addon-name"
+ADD_ON_NAMESPACE_LABEL: Final = "open-cluster-management.io/addon-namespace"
+"""Label of a ManifestWork on a hosting cluster: the cluster whose agent it runs."""
 CLUSTER_LABEL: Final = "open-cluster-management.io/cluster-name"
 TEMPLATE_LABEL: Final = "open-cluster-management.io/addon-template"
 """Label of bindings created for a template."""
@@ -11,14 +13,15 @@ FEATURE_PREFIX: Final = "feature.open-cluster-management.io/addon-"
 
 LIFECYCLE: Final = "addon.open-cluster-management.io/lifecycle"
 MANAGED: Final = "addon-manager"
-SELF_MANAGED: Final = "self"
 """Value for an add-on with its own controller."""
-CONFIG_HASHES: Final = "addon.open-cluster-management.io/config-spec-hash"
+CONFIG_HASHES: Final = "open-cluster-management.io/config-spec-hash"
 """Annotation of a ManifestWork: the hashes of the configurations it was rendered from."""
 ORPHAN: Final = "addon.open-cluster-management.io/deletion-orphan"
 """Annotation of a manifest whose object stays when the add-on is deleted."""
 PRE_DELETE: Final = "addon.open-cluster-management.io/addon-pre-delete"
 """Label of a Job or Pod that must succeed before the add-on is removed, and the finalizer that waits for it."""
+OLD_PRE_DELETE: Final = "cluster.open-cluster-management.io/addon-pre-delete"
+"""The finalizer in earlier versions of addon-framework."""
 HOSTING_CLUSTER: Final = "addon.open-cluster-management.io/hosting-cluster-name"
 
 AVAILABLE: Final = "available"

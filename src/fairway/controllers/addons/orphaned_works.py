@@ -12,15 +12,15 @@ import logging
 from collections.abc import Iterator
 from typing import Final
 
-from fairway.api.meta import ObjectMeta
+from fairway.api.resources import MANAGED_CLUSTER_ADD_ONS, MANIFEST_WORKS
 from fairway.api.work import MANIFEST_WORK_FINALIZER, ManifestWork
 from fairway.controllers.addons import names
 from fairway.controllers.addons.index import AddOnIndex
 from fairway.controllers.cluster_names import PREFIX, WORK
-from fairway.controllers.fenced_writer import FencedWriter
-from fairway.controllers.leadership import Leadership
-from fairway.kube import MANAGED_CLUSTER_ADD_ONS, MANIFEST_WORKS, Conflict, NotFound
-from fairway.kube.resource import Key
+from fairway.controllers.runtime.writer import Writer
+from kubewire.api.meta import ObjectMeta
+from kubewire.api.resource import Key
+from kubewire.client import Conflict, NotFound
 
 log: Final = logging.getLogger(__name__)
 
@@ -39,8 +39,8 @@ def klusterlet_binding(cluster: str) -> str:
 
 
 class OrphanedAddOnWorks:
-    def __init__(self, known: AddOnIndex, writes: FencedWriter) -> None:
-        self._index, self._writer = known, writes
+    def __init__(self, known: AddOnIndex, writer: Writer) -> None:
+        self._index, self._writer = known, writer
         self._reported: set[str] = set()
         """Uids of works that the log has mentioned."""
 
@@ -53,7 +53,7 @@ class OrphanedAddOnWorks:
     def places(self) -> Iterator[str]:
         """Namespaces with waiting works of users."""
         held = (work for work in self._index.works.store.values() if is_held(work) and not _is_add_ons(work))
-        yield from {each.metadata.namespace for each in held}
+        yield from {work.metadata.namespace for work in held}
 
     def report(self, cluster: str) -> None:
         """Log each work once."""
@@ -73,21 +73,19 @@ class OrphanedAddOnWorks:
             return True
         return self._index.bindings.get(klusterlet_binding(cluster), namespace=cluster) is not None
 
-    async def release(self, cluster: str, add_on: str, leadership: Leadership) -> None:
+    async def release(self, cluster: str, add_on: str) -> None:
         if self._may_have_agent(cluster):
             return  # the agent removes the objects itself
         for name in (names.deploy_work(add_on), names.pre_delete_work(add_on)):
             work = self._index.work(cluster, name)
             if work is not None and is_held(work) and _is_add_ons(work):
-                await self._remove_finalizer(work.metadata, leadership)
+                await self._remove_finalizer(work.metadata)
 
-    async def _remove_finalizer(self, meta: ObjectMeta, leadership: Leadership) -> None:
-        kept = [each for each in meta.finalizers if each != MANIFEST_WORK_FINALIZER]
-        async with leadership.batch():
+    async def _remove_finalizer(self, meta: ObjectMeta) -> None:
+        kept = [finalizer for finalizer in meta.finalizers if finalizer != MANIFEST_WORK_FINALIZER]
+        async with self._writer.batch():
             try:
-                await self._writer.patch(
-                    MANIFEST_WORKS, meta, {"metadata": {"finalizers": kept}}, leadership=leadership
-                )
+                await self._writer.patch(MANIFEST_WORKS, meta, {"metadata": {"finalizers": kept}})
             except (NotFound, Conflict):
                 return  # the watch event requeues it
         log.info(RELEASED, meta.namespace, meta.name)
@@ -100,5 +98,5 @@ def is_held(work: ManifestWork) -> bool:
 
 
 def _is_add_ons(work: ManifestWork) -> bool:
-    owners = (each.kind for each in work.metadata.ownerReferences if each.controller)
+    owners = (reference.kind for reference in work.metadata.ownerReferences if reference.controller)
     return bool(work.metadata.labels.get(names.ADD_ON_LABEL)) and MANAGED_CLUSTER_ADD_ONS.kind in owners

@@ -11,8 +11,8 @@ from fairway.api.addon_config import (
     ImageMirror,
     ProxyConfig,
 )
-from fairway.api.kinds import encode
 from fairway.controllers.addons import names
+from kubewire.api.encoding import encode
 
 CA_BUNDLE_VARIABLE: Final = "CA_BUNDLE_FILE_PATH"
 
@@ -36,9 +36,9 @@ class PodSettings:
         add_on: str,
     ) -> None:
         self._config = config
-        self._environment = {**environment, **dict(_proxied(config.proxyConfig))}
+        self._environment = {**environment, **dict(_proxied(config.proxy))}
         self._mounts = mounts
-        if config.proxyConfig.caBundle:
+        if config.proxy.caBundle:
             self._environment[CA_BUNDLE_VARIABLE] = f"{names.PROXY_CA_FOLDER}/{names.PROXY_CA_FILE}"
             source = {"configMap": {"name": names.proxy_ca(add_on)}}
             self._mounts += (Mount(volume=names.PROXY_CA_VOLUME, path=names.PROXY_CA_FOLDER, source=source),)
@@ -50,16 +50,19 @@ class PodSettings:
             pod = pod.get(field)
             if not isinstance(pod, dict):
                 return
-        for each in _containers(pod, "initContainers"):
-            self._choose_image(each)
-        for each in _containers(pod, "containers"):
-            self._choose_image(each)
-            each["env"] = [*_others(each.get("env"), self._environment, by="name"), *self._variables()]
+        for container in _containers(pod, "initContainers"):
+            self._choose_image(container)
+        for container in _containers(pod, "containers"):
+            self._choose_image(container)
+            container["env"] = [
+                *_others(container.get("env"), self._environment, by="name"),
+                *self._variables(),
+            ]
             paths = {mount.path for mount in self._mounts}
             mounts = [{"name": mount.volume, "mountPath": mount.path} for mount in self._mounts]
-            if kept := [*_others(each.get("volumeMounts"), paths, by="mountPath"), *mounts]:
-                each["volumeMounts"] = kept
-            self._limit(each, workload=f"{plural}:{manifest['metadata']['name']}")
+            if kept := [*_others(container.get("volumeMounts"), paths, by="mountPath"), *mounts]:
+                container["volumeMounts"] = kept
+            self._limit(container, workload=f"{plural}:{manifest['metadata']['name']}")
         volumes = [{"name": mount.volume, **mount.source} for mount in self._mounts]
         if kept := [
             *_others(pod.get("volumes"), {mount.volume for mount in self._mounts}, by="name"),
@@ -79,9 +82,9 @@ class PodSettings:
 
     def _limit(self, container: dict[str, Any], *, workload: str) -> None:
         wanted = f"{workload}:{container.get('name')}"
-        for each in reversed(self._config.resourceRequirements):
-            if _fits(each, wanted):
-                container["resources"] = encode(each.resources)
+        for requirement in reversed(self._config.resourceRequirements):
+            if _fits(requirement, wanted):
+                container["resources"] = encode(requirement.resources)
                 return
 
     def _place(self, pod: dict[str, Any]) -> None:
@@ -90,20 +93,20 @@ class PodSettings:
         if placement.nodeSelector:
             pod["nodeSelector"] = dict(placement.nodeSelector)
         if placement.tolerations:
-            pod["tolerations"] = [encode(each) for each in placement.tolerations]
+            pod["tolerations"] = [encode(toleration) for toleration in placement.tolerations]
 
 
 def mirrored(image: str, mirrors: tuple[ImageMirror, ...]) -> str:
     """The last applicable mirror counts. A mirror without a source replaces all but the last part of any image."""
-    found = image
-    for each in mirrors:
-        source, mirror = each.source.removesuffix("/"), each.mirror.removesuffix("/")
+    chosen = image
+    for entry in mirrors:
+        source, mirror = entry.source.removesuffix("/"), entry.mirror.removesuffix("/")
         if not source:
             last = image.rpartition("/")[2]
-            found = f"{mirror}/{last}" if mirror else last
+            chosen = f"{mirror}/{last}" if mirror else last
         elif image == source or image.startswith((f"{source}/", f"{source}:", f"{source}@")):
-            found = f"{mirror}{image.removeprefix(source)}"
-    return found
+            chosen = f"{mirror}{image.removeprefix(source)}"
+    return chosen
 
 
 def _fits(requirement: ContainerResourceRequirements, container: str) -> bool:
@@ -123,16 +126,16 @@ def _proxied(proxy: ProxyConfig) -> Iterator[tuple[str, str]]:
 
 
 def _containers(pod: Mapping[str, Any], field: str) -> Iterator[dict[str, Any]]:
-    found = pod.get(field)
-    if isinstance(found, list):
-        yield from (each for each in found if isinstance(each, dict))
+    containers = pod.get(field)
+    if isinstance(containers, list):
+        yield from (container for container in containers if isinstance(container, dict))
 
 
 def _others(entries: Any, taken: Any, *, by: str) -> list[Any]:
     """The template's entries without those we replace: the cluster rejects two of one name."""
-    found = entries if isinstance(entries, list) else []
+    present = entries if isinstance(entries, list) else []
     return [
-        each
-        for each in found
-        if not (isinstance(each, dict) and isinstance(each.get(by), str) and each[by] in taken)
+        entry
+        for entry in present
+        if not (isinstance(entry, dict) and isinstance(entry.get(by), str) and entry[by] in taken)
     ]

@@ -11,9 +11,9 @@ from fairway.api.addon import ADD_ON_GROUP
 from fairway.api.work import WORK_GROUP
 from fairway.controllers.addons.ocm_detection import LEASE
 from fairway.controllers.kinds import RBAC_GROUP
-from fairway.kube.csr import CLIENT_SIGNER, SIGNING_REQUESTS
-from fairway.kube.lease import LEASES
-from fairway.kube.rbac import Rule
+from kubewire.client.csr import CLIENT_SIGNER, SIGNING_REQUESTS
+from kubewire.client.lease import LEASES
+from kubewire.client.rbac import Rule
 
 AGENT_ROLE: Final = "open-cluster-management:resource-usage-collect:agent"
 """The role of the agent of Fairway's own add-on in its cluster's namespace."""
@@ -31,7 +31,11 @@ RULES: Final = (
         resources=("managedclusteraddons",),
         verbs=("create", "delete", "patch", *_READ),
     ),
-    Rule(groups=(ADD_ON_GROUP,), resources=("managedclusteraddons/status",), verbs=("patch",)),
+    Rule(
+        groups=(ADD_ON_GROUP,),
+        resources=("clustermanagementaddons/status", "managedclusteraddons/status"),
+        verbs=("patch",),
+    ),
     # Required by hubs with OwnerReferencesPermissionEnforcement, for blockOwnerDeletion.
     Rule(
         groups=(ADD_ON_GROUP,),
@@ -50,5 +54,6 @@ RULES: Final = (
     Rule(
         groups=(SIGNING_REQUESTS.group,), resources=("signers",), verbs=("approve",), names=(CLIENT_SIGNER,)
     ),
+    Rule(groups=("events.k8s.io",), resources=("events",), verbs=("create", "patch")),
     Rule(groups=(LEASES.group,), resources=("leases",), verbs=_READ, names=(LEASE,)),
 )

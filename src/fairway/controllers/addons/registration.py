@@ -7,7 +7,6 @@ add-on's agents on all clusters, so any agent may write the scores of every clus
 from collections.abc import Iterator
 from typing import Final
 
-from fairway.api import csr
 from fairway.api.addon import ManagedClusterAddOn, RegistrationConfig, RegistrationSubject
 from fairway.api.addon_template import (
     CURRENT_CLUSTER,
@@ -16,11 +15,12 @@ from fairway.api.addon_template import (
     SINGLE_NAMESPACE,
     AddOnTemplate,
 )
-from fairway.api.meta import ObjectMeta
 from fairway.controllers.addons import conditions, names, works
 from fairway.controllers.csr_approval import is_client_certificate
 from fairway.controllers.kinds import RBAC_GROUP, RoleBinding, RoleRef, Subject
-from fairway.kube.csr import CLIENT_SIGNER, CertificateSigningRequest
+from kubewire.api import csr
+from kubewire.api.meta import ObjectMeta
+from kubewire.client.csr import CLIENT_SIGNER, CertificateSigningRequest
 
 EVERYBODY: Final = "system:authenticated"
 """Agents of old OCM versions also request this group, which contains all authenticated users."""
@@ -38,13 +38,13 @@ def registrations(template: AddOnTemplate, *, cluster: str, add_on: str) -> tupl
 
 
 def _registrations(template: AddOnTemplate, *, cluster: str, add_on: str) -> Iterator[RegistrationConfig]:
-    usual = subject(cluster, add_on)
-    for each in template.spec.registration:
-        if each.type == KUBE_CLIENT:
-            yield RegistrationConfig(signerName=CLIENT_SIGNER, subject=usual)
-        elif each.customSigner is not None:
-            custom = each.customSigner
-            yield RegistrationConfig(signerName=custom.signerName, subject=custom.subject or usual)
+    default_subject = subject(cluster, add_on)
+    for entry in template.spec.registration:
+        if entry.type == KUBE_CLIENT:
+            yield RegistrationConfig(signerName=CLIENT_SIGNER, subject=default_subject)
+        elif entry.customSigner is not None:
+            custom = entry.customSigner
+            yield RegistrationConfig(signerName=custom.signerName, subject=custom.subject or default_subject)
 
 
 def subject(cluster: str, add_on: str) -> RegistrationSubject:
@@ -59,9 +59,9 @@ def roles(template: AddOnTemplate) -> tuple[str, ...]:
     return tuple(
         dict.fromkeys(
             permission.currentCluster.clusterRoleName
-            for each in template.spec.registration
-            if each.kubeClient is not None
-            for permission in each.kubeClient.hubPermissions
+            for entry in template.spec.registration
+            if entry.kubeClient is not None
+            for permission in entry.kubeClient.hubPermissions
             if permission.type == CURRENT_CLUSTER and permission.currentCluster is not None
         )
     )
@@ -69,10 +69,10 @@ def roles(template: AddOnTemplate) -> tuple[str, ...]:
 
 def unsupported(template: AddOnTemplate, add_on: str) -> str:
     """A registration that only OCM's addon-manager supports; empty if there is none."""
-    for each in template.spec.registration:
-        if each.type == CUSTOM_SIGNER and each.customSigner is not None:
-            return conditions.CUSTOM_SIGNER.format(signer=each.customSigner.signerName)
-        permissions = () if each.kubeClient is None else each.kubeClient.hubPermissions
+    for entry in template.spec.registration:
+        if entry.type == CUSTOM_SIGNER and entry.customSigner is not None:
+            return conditions.CUSTOM_SIGNER.format(signer=entry.customSigner.signerName)
+        permissions = () if entry.kubeClient is None else entry.kubeClient.hubPermissions
         if any(permission.type == SINGLE_NAMESPACE for permission in permissions):
             return conditions.SINGLE_NAMESPACE.format(group=names.common_group(add_on))
     return ""
@@ -101,7 +101,7 @@ def registers(template: AddOnTemplate) -> bool:
 
     The status of a ManagedClusterAddOn is not used, because the cluster itself may write it.
     """
-    return any(each.type == KUBE_CLIENT for each in template.spec.registration)
+    return any(entry.type == KUBE_CLIENT for entry in template.spec.registration)
 
 
 def refusal(request: CertificateSigningRequest, *, cluster: str, add_on: str) -> str:
@@ -120,13 +120,13 @@ def refusal(request: CertificateSigningRequest, *, cluster: str, add_on: str) ->
     if not is_client_certificate(spec):
         return OTHER_USAGES.format(usages=", ".join(spec.usages))
     try:
-        asked = csr.read(spec.request)
+        requested = csr.read(spec.request)
     except csr.InvalidRequest:
         return NO_REQUEST
-    groups = {*wanted.groups, *(asked.groups & {EVERYBODY})}
+    groups = {*wanted.groups, *(requested.groups & {EVERYBODY})}
     hosts = frozenset({names.host(add_on)})
-    if not asked.is_for(wanted.user, groups=frozenset(groups), hosts=hosts):
-        return OTHER_USER.format(asked=asked.subject, wanted=wanted.user)
+    if not requested.is_for(wanted.user, groups=frozenset(groups), hosts=hosts):
+        return OTHER_USER.format(asked=requested.subject, wanted=wanted.user)
     return ""
 
 

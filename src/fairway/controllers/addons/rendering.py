@@ -78,21 +78,23 @@ def render(
         add_on=add_on,
     )
     filler = _Filler(variables)
-    made = [filler.fill(each) for each in template.spec.agentSpec.workload.manifests]
-    if not made:
+    manifests = [filler.fill(manifest) for manifest in template.spec.agentSpec.workload.manifests]
+    if not manifests:
         raise TemplateError(NO_MANIFESTS)
-    if config.proxyConfig.caBundle:
-        made.append(_authorities(add_on, namespace=moved_to or namespace, bundle=config.proxyConfig.caBundle))
-    for each in made:
+    if config.proxy.caBundle:
+        manifests.append(_authorities(add_on, namespace=moved_to or namespace, bundle=config.proxy.caBundle))
+    for manifest in manifests:
         if moved_to:
-            _move(each, moved_to)
-        plural = _POD_KINDS.get(group_kind(each))
+            _move(manifest, moved_to)
+        plural = _POD_KINDS.get(group_kind(manifest))
         if plural is not None:
-            pods.equip(each, plural=plural)
-    _refuse_doubles(made)
-    hooks = tuple(each for each in made if is_hook(each))
+            pods.equip(manifest, plural=plural)
+    _check_unique(manifests)
+    hooks = tuple(manifest for manifest in manifests if is_hook(manifest))
     return Rendered(
-        manifests=tuple(each for each in made if not is_hook(each)), hooks=hooks, moved_to=moved_to
+        manifests=tuple(manifest for manifest in manifests if not is_hook(manifest)),
+        hooks=hooks,
+        moved_to=moved_to,
     )
 
 
@@ -112,7 +114,7 @@ def is_hook(manifest: Mapping[str, Any]) -> bool:
     if manifest["kind"] not in ("Job", "Pod"):
         return False
     metadata = manifest["metadata"]
-    return any(names.PRE_DELETE in (metadata.get(each) or {}) for each in ("labels", "annotations"))
+    return any(names.PRE_DELETE in (metadata.get(field) or {}) for field in ("labels", "annotations"))
 
 
 _BUILT_IN: Final = (HUB_KUBECONFIG, CLUSTER_NAME, INSTALL_NAMESPACE)
@@ -122,22 +124,22 @@ def _variables(
     template: AddOnTemplate, *, cluster: str, namespace: str, config: AddOnDeploymentConfigSpec
 ) -> dict[str, str]:
     """The hub's variables, of which a configuration may override only the path of the kubeconfig."""
-    found = {HUB_KUBECONFIG: names.HUB_KUBECONFIG} if template.spec.registration else {}
-    found |= {each.name: each.value for each in config.customizedVariables}
-    return found | {CLUSTER_NAME: cluster, INSTALL_NAMESPACE: namespace}
+    variables = {HUB_KUBECONFIG: names.HUB_KUBECONFIG} if template.spec.registration else {}
+    variables |= {variable.name: variable.value for variable in config.customizedVariables}
+    return variables | {CLUSTER_NAME: cluster, INSTALL_NAMESPACE: namespace}
 
 
 def _mounts(template: AddOnTemplate, add_on: str) -> Iterator[Mount]:
-    for each in template.spec.registration:
-        if each.type == KUBE_CLIENT:
+    for entry in template.spec.registration:
+        if entry.type == KUBE_CLIENT:
             secret = names.hub_kubeconfig_secret(add_on)
             yield Mount(
                 volume=names.HUB_KUBECONFIG_VOLUME,
                 path=names.HUB_KUBECONFIG_FOLDER,
                 source={"secret": {"secretName": secret}},
             )
-        elif each.type == CUSTOM_SIGNER and each.customSigner is not None:
-            signer = each.customSigner.signerName
+        elif entry.type == CUSTOM_SIGNER and entry.customSigner is not None:
+            signer = entry.customSigner.signerName
             secret = names.client_certificate_secret(add_on, signer)
             plain = signer.replace("/", "-")
             yield Mount(
@@ -158,28 +160,28 @@ class _Filler:
 
     def fill(self, manifest: Mapping[str, Any]) -> Manifest:
         name = name_of(manifest)
-        made: Manifest = self._substitute(deepcopy(dict(manifest)), manifest=name, path="")
-        metadata = made.get("metadata")
+        filled: Manifest = self._substitute(deepcopy(dict(manifest)), manifest=name, path="")
+        metadata = filled.get("metadata")
         for missing, value in (
-            ("apiVersion", made.get("apiVersion")),
-            ("kind", made.get("kind")),
+            ("apiVersion", filled.get("apiVersion")),
+            ("kind", filled.get("kind")),
             ("metadata.name", metadata.get("name") if isinstance(metadata, dict) else None),
         ):
             if not isinstance(value, str) or not value:
                 raise TemplateError(NOT_AN_OBJECT.format(manifest=name, missing=missing))
-        _check_shape(made)
-        return made
+        _check_shape(filled)
+        return filled
 
     def _substitute(self, value: Any, *, manifest: str, path: str) -> Any:
         if isinstance(value, dict):
-            made: dict[str, Any] = {}
+            filled: dict[str, Any] = {}
             for key, child in value.items():
-                filled = self._text(key, manifest=manifest, path=path)
-                if filled in made:
-                    raise TemplateError(TWO_KEYS.format(manifest=manifest, path=path, key=filled))
+                filled_key = self._text(key, manifest=manifest, path=path)
+                if filled_key in filled:
+                    raise TemplateError(TWO_KEYS.format(manifest=manifest, path=path, key=filled_key))
                 below = f"{path}.{key}".removeprefix(".")
-                made[filled] = self._substitute(child, manifest=manifest, path=below)
-            return made
+                filled[filled_key] = self._substitute(child, manifest=manifest, path=below)
+            return filled
         if isinstance(value, list | tuple):
             return [
                 self._substitute(child, manifest=manifest, path=f"{path}[{index}]")
@@ -188,8 +190,8 @@ class _Filler:
         return self._text(value, manifest=manifest, path=path) if isinstance(value, str) else value
 
     def _text(self, text: str, *, manifest: str, path: str) -> str:
-        def put(found: re.Match[str]) -> str:
-            name = found[1]
+        def put(reference: re.Match[str]) -> str:
+            name = reference[1]
             if not _NAME.fullmatch(name):
                 raise TemplateError(NO_VARIABLE.format(manifest=manifest, path=path, text=name))
             if name not in self._variables:
@@ -200,6 +202,7 @@ class _Filler:
             self._spend(len(self._variables[name]))
             return self._variables[name]
 
+        # Counted before the substitution, so that the text that is too large is never made.
         self._spend(len(text))
         return _VARIABLE.sub(put, text) if "{{" in text else text
 
@@ -213,7 +216,7 @@ def _check_shape(manifest: Manifest) -> None:
     """Check the parts that are used here; the managed cluster validates the rest."""
     metadata = manifest["metadata"]
     fields: list[tuple[str, Any]] = [
-        (f"metadata.{each}", metadata.get(each)) for each in ("labels", "annotations")
+        (f"metadata.{name}", metadata.get(name)) for name in ("labels", "annotations")
     ]
     if group_kind(manifest) in _POD_KINDS:
         fields.append(("spec", manifest.get("spec")))
@@ -224,7 +227,7 @@ def _check_shape(manifest: Manifest) -> None:
         raise TemplateError(NOT_AN_OBJECT.format(manifest=name_of(manifest), missing="metadata.namespace"))
     subjects = manifest.get("subjects") if manifest["kind"] in _SUBJECTS else None
     if subjects is not None and not (
-        isinstance(subjects, list) and all(isinstance(each, dict) for each in subjects)
+        isinstance(subjects, list) and all(isinstance(subject, dict) for subject in subjects)
     ):
         raise TemplateError(NOT_SUBJECTS.format(manifest=name_of(manifest)))
 
@@ -236,9 +239,9 @@ def _move(manifest: Manifest, namespace: str) -> None:
     if manifest["kind"] == "Namespace":
         manifest["metadata"]["name"] = namespace
     if manifest["kind"] in _SUBJECTS:
-        for each in manifest.get("subjects") or ():
-            if each.get("kind") == "ServiceAccount":
-                each["namespace"] = namespace
+        for subject in manifest.get("subjects") or ():
+            if subject.get("kind") == "ServiceAccount":
+                subject["namespace"] = namespace
 
 
 def _authorities(add_on: str, *, namespace: str, bundle: bytes) -> Manifest:
@@ -250,10 +253,10 @@ def _authorities(add_on: str, *, namespace: str, bundle: bytes) -> Manifest:
     }
 
 
-def _refuse_doubles(manifests: list[Manifest]) -> None:
+def _check_unique(manifests: list[Manifest]) -> None:
     seen: set[tuple[tuple[str, str], str]] = set()
-    for each in manifests:
-        identity = group_kind(each), name_of(each)
+    for manifest in manifests:
+        identity = group_kind(manifest), name_of(manifest)
         if identity in seen:
-            raise TemplateError(TWICE.format(manifest=name_of(each)))
+            raise TemplateError(TWICE.format(manifest=name_of(manifest)))
         seen.add(identity)

@@ -8,8 +8,7 @@ from msgspec import structs
 
 from fairway.api.addon import ManagedClusterAddOn
 from fairway.api.addon_template import AddOnTemplate
-from fairway.api.kinds import encode
-from fairway.api.meta import TRUE, ObjectMeta, OwnerReference, find_condition
+from fairway.api.resources import MANAGED_CLUSTER_ADD_ONS
 from fairway.api.work import (
     SELECTIVELY_ORPHAN,
     WELL_KNOWN_STATUS,
@@ -27,7 +26,8 @@ from fairway.api.work import (
 )
 from fairway.controllers.addons import names
 from fairway.controllers.addons.rendering import Manifest, Rendered, group_kind
-from fairway.kube import MANAGED_CLUSTER_ADD_ONS
+from kubewire.api.encoding import encode
+from kubewire.api.meta import TRUE, ObjectMeta, OwnerReference, find_condition
 
 _PLURALS: Final = {
     ("apps", "DaemonSet"): "daemonsets",
@@ -43,7 +43,7 @@ def deployed(
     add_on: ManagedClusterAddOn, template: AddOnTemplate, rendered: Rendered, *, hashes: Mapping[str, str]
 ) -> ManifestWork:
     spec = template.spec.agentSpec
-    workloads = [each for each in rendered.manifests if group_kind(each)[0] == "apps"]
+    workloads = [manifest for manifest in rendered.manifests if group_kind(manifest)[0] == "apps"]
     return ManifestWork(
         metadata=_meta(add_on, names.deploy_work(add_on.metadata.name), hashes=hashes),
         spec=ManifestWorkSpec(
@@ -68,13 +68,13 @@ def pre_delete(add_on: ManagedClusterAddOn, rendered: Rendered) -> ManifestWork 
 
 
 def body(work: ManifestWork) -> dict[str, Any]:
-    made: dict[str, Any] = {
+    document: dict[str, Any] = {
         "apiVersion": work.apiVersion,
         "kind": work.kind,
         "metadata": encode(work.metadata),
         "spec": encode(work.spec),
     }
-    return made
+    return document
 
 
 def met_by(wanted: ManifestWork, seen: ManifestWork) -> bool:
@@ -84,7 +84,9 @@ def met_by(wanted: ManifestWork, seen: ManifestWork) -> bool:
         return False
     if not ours.annotations.items() <= theirs.annotations.items():
         return False
-    if not {each.uid for each in ours.ownerReferences} <= {each.uid for each in theirs.ownerReferences}:
+    if not {reference.uid for reference in ours.ownerReferences} <= {
+        reference.uid for reference in theirs.ownerReferences
+    }:
         return False
     return covers(encode(wanted.spec), encode(seen.spec))
 
@@ -126,19 +128,19 @@ def is_hook_complete(work: ManifestWork) -> bool:
     condition = find_condition(work.status.conditions, WORK_AVAILABLE)
     if condition is None or condition.status != TRUE or not work.spec.manifestConfigs:
         return False
-    return all(_succeeded(work, each.resourceIdentifier) for each in work.spec.manifestConfigs)
+    return all(_succeeded(work, config.resourceIdentifier) for config in work.spec.manifestConfigs)
 
 
 def values_of(work: ManifestWork, identifier: ResourceIdentifier) -> dict[str, FieldValue]:
-    for each in work.status.resourceStatus.manifests:
-        meta = each.resourceMeta
+    for manifest in work.status.resourceStatus.manifests:
+        meta = manifest.resourceMeta
         if (meta.group, meta.resource, meta.namespace, meta.name) == (
             identifier.group,
             identifier.resource,
             identifier.namespace,
             identifier.name,
         ):
-            feedback = each.statusFeedback
+            feedback = manifest.statusFeedback
             return {} if feedback is None else {value.name: value.fieldValue for value in feedback.values}
     return {}
 
@@ -174,7 +176,7 @@ def _configs(
         if moved_to and identifier.namespace:
             identifier = structs.replace(identifier, namespace=moved_to)
         rules = config.feedbackRules
-        if identifier in asked and all(each.type != WELL_KNOWN_STATUS for each in rules):
+        if identifier in asked and all(rule.type != WELL_KNOWN_STATUS for rule in rules):
             rules = (_WELL_KNOWN, *rules)
         asked[identifier] = structs.replace(config, resourceIdentifier=identifier, feedbackRules=rules)
     yield from asked.values()
@@ -182,11 +184,11 @@ def _configs(
 
 def _kept(manifests: Iterable[Manifest]) -> DeleteOption | None:
     rules: list[ResourceIdentifier] = []
-    for each in manifests:
-        metadata = each["metadata"]
+    for manifest in manifests:
+        metadata = manifest["metadata"]
         if names.ORPHAN not in (metadata.get("annotations") or {}):
             continue
-        group, kind = group_kind(each)
+        group, kind = group_kind(manifest)
         rules.append(
             ResourceIdentifier(
                 group=group,

@@ -2,7 +2,8 @@
 
     Lease ──heartbeats──▶ condition ManagedClusterConditionAvailable ──taints──▶ taint unreachable or unavailable
 
-Silence is measured on this process's monotonic clock, so differing clocks of agents and hub do not matter.
+Silence is measured on this process's monotonic clock, so differing clocks of agents and hub do not matter;
+``clock_sync`` reports them.
 """
 
 from fairway.controllers.availability.controller import AvailabilityController

@@ -12,7 +12,7 @@ A lease without a readable time counts from its creation.
 from datetime import datetime
 from typing import Final
 
-from fairway.api.lease import Lease, parse_micro_time
+from kubewire.api.lease import Lease, parse_micro_time
 
 LEASE: Final = "managed-cluster-lease"
 """The name of the Lease in each cluster's namespace."""
@@ -23,16 +23,16 @@ class Heartbeats:
         self._renewals: dict[str, float] = {}
 
     def last_renewal(self, cluster: str) -> float | None:
-        """The last heartbeat on the monotonic clock; None if there is no lease."""
+        """Return the last heartbeat on the monotonic clock; None if there is no lease."""
         return self._renewals.get(cluster)
 
-    def found(self, cluster: str, lease: Lease, *, wall: datetime, now: float) -> None:
+    def add(self, cluster: str, lease: Lease, *, wall: datetime, now: float) -> None:
         """Record a new lease. ``now`` is from the monotonic clock."""
         renewed = parse_micro_time(lease.spec.renewTime) or lease.metadata.creationTimestamp or wall
         self._renewals[cluster] = now - max(0.0, (wall - renewed).total_seconds())
 
-    def renewed(self, cluster: str, *, now: float) -> None:
+    def renew(self, cluster: str, *, now: float) -> None:
         self._renewals[cluster] = now
 
-    def lost(self, cluster: str) -> None:
+    def remove(self, cluster: str) -> None:
         self._renewals.pop(cluster, None)

@@ -4,8 +4,8 @@ from typing import Final
 
 from fairway.api import GROUP
 from fairway.controllers.availability.heartbeats import LEASE
-from fairway.kube.lease import LEASES
-from fairway.kube.rbac import Rule
+from kubewire.client.lease import LEASES
+from kubewire.client.rbac import Rule
 
 RULES: Final = (
     Rule(groups=(GROUP,), resources=("managedclusters",), verbs=("list", "patch", "watch")),

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from fairway.api.cluster import NO_SELECT, TAINT_UNAVAILABLE, TAINT_UNREACHABLE, Taint
-from fairway.api.meta import FALSE, TRUE, Condition, format_time
+from kubewire.api.meta import FALSE, TRUE, Condition, format_time
 
 Operation = dict[str, Any]
 """An operation of a JSON patch."""
@@ -34,19 +34,19 @@ def changes(
     new = {"key": key, "effect": NO_SELECT, **time}
     if not taints:
         return {"spec": {"taints": [new]}} if key else ()
-    ours = [_is_ours(each) for each in taints]
-    dropped = [place for place, each in enumerate(taints) if ours[place] and each.key != key]
-    made: list[Operation] = []
+    ours = [_is_ours(taint) for taint in taints]
+    dropped = [place for place, taint in enumerate(taints) if ours[place] and taint.key != key]
+    operations: list[Operation] = []
     if stamped:
-        made += [
+        operations += [
             {"op": "add", "path": f"/spec/taints/{place}/timeAdded", "value": format_time(now)}
-            for place, each in enumerate(taints)
-            if each.timeAdded is None and place not in dropped
+            for place, taint in enumerate(taints)
+            if taint.timeAdded is None and place not in dropped
         ]
-    made += [{"op": "remove", "path": f"/spec/taints/{place}"} for place in reversed(dropped)]
-    if key and not any(own and each.key == key for own, each in zip(ours, taints, strict=True)):
-        made.append({"op": "add", "path": "/spec/taints/-", "value": new})
-    return made
+    operations += [{"op": "remove", "path": f"/spec/taints/{place}"} for place in reversed(dropped)]
+    if key and not any(own and taint.key == key for own, taint in zip(ours, taints, strict=True)):
+        operations.append({"op": "add", "path": "/spec/taints/-", "value": new})
+    return operations
 
 
 def _is_ours(taint: Taint) -> bool:

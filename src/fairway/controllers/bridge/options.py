@@ -81,9 +81,11 @@ class BridgeOptions:
                 raise BridgeOptionsError(NOT_LOWER.format(calculator=calculator))
         if len(self.resource) > LONGEST_NAME or not NAME.fullmatch(self.resource):
             raise BridgeOptionsError(NO_RESOURCE.format(resource=self.resource))
-        for calculator, each in self.ranges.items():
-            if each.low >= each.high:
-                raise BridgeOptionsError(NO_RANGE.format(calculator=calculator, low=each.low, high=each.high))
+        for calculator, limits in self.ranges.items():
+            if limits.low >= limits.high:
+                raise BridgeOptionsError(
+                    NO_RANGE.format(calculator=calculator, low=limits.low, high=limits.high)
+                )
         given: dict[str, str] = {}
         for calculator, score in self.names.items():
             if not score:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from fairway.api.meta import ObjectMeta
+from kubewire.api.meta import ObjectMeta
 
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 FAIRWAY: Final = "fairway"

@@ -9,14 +9,12 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from fairway.api.meta import FALSE, TRUE, Condition, ObjectMeta, find_condition, format_time
 from fairway.api.score import (
     AddOnPlacementScore,
     ManagedClusterScore,
     ManagedClusterScoreStatus,
     managed_cluster_score_name,
 )
-from fairway.clusters.scores import calculator_of, is_stand_in
 from fairway.controllers.bridge.options import LONGEST_NAME, NAME, BridgeOptions
 from fairway.controllers.bridge.origin import (
     DETAIL,
@@ -27,7 +25,9 @@ from fairway.controllers.bridge.origin import (
     labels,
 )
 from fairway.engine.points import Extent
-from fairway.plugins.calculator import Calculator
+from fairway.hosts.clusters.scores import calculator_of, is_stand_in
+from fairway.workloads.placement.plugins.calculator import Calculator
+from kubewire.api.meta import FALSE, TRUE, Condition, ObjectMeta, find_condition, format_time
 
 UPDATED: Final = "AddOnPlacementScoreUpdated"
 CALCULATED: Final = "ManagedClusterScoreUpdated"
@@ -77,13 +77,17 @@ class Draft:
 class Plan:
     put: tuple[Draft, ...] = ()
     drop: tuple[ObjectMeta, ...] = ()
-    look: datetime | None = None
+    recheck_at: datetime | None = None
     """When the plan changes without an event."""
     problems: tuple[str, ...] = ()
 
 
 def updated(score: ManagedClusterScore) -> datetime | None:
-    moments = [each.lastUpdateTime for each in score.status.conditions if each.lastUpdateTime is not None]
+    moments = [
+        condition.lastUpdateTime
+        for condition in score.status.conditions
+        if condition.lastUpdateTime is not None
+    ]
     return max(moments, default=None)
 
 
@@ -111,8 +115,8 @@ def plan_add_on(
         taken = TAKEN.format(kind="AddOnPlacementScore", name=_full(current.metadata))
         return Plan(problems=(taken,) if options.to_add_on and any(_originals(managed, options)) else ())
     managed = tuple(managed)
-    found, raw, ends, problems = _scores(managed, observed_at, options=options, extents=extents, now=now)
-    if not found:
+    values, raw, ends, problems = _scores(managed, observed_at, options=options, extents=extents, now=now)
+    if not values:
         return Plan(drop=() if current is None else (current.metadata,), problems=tuple(problems))
     valid_until = min(ends)
     failing = [] if problems else list(_failing(managed, options))
@@ -125,12 +129,12 @@ def plan_add_on(
         ),
     )
     if current is not None:
-        look = _unchanged_until(current, found, condition, valid_until, ttl=options.ttl, now=now)
-        if look is not None:
-            return Plan(look=min(look, valid_until), problems=tuple(problems))
+        recheck_at = _unchanged_until(current, values, condition, valid_until, ttl=options.ttl, now=now)
+        if recheck_at is not None:
+            return Plan(recheck_at=min(recheck_at, valid_until), problems=tuple(problems))
     status = {
         "conditions": [_written(condition, None if current is None else current.status.conditions, now=now)],
-        "scores": [{"name": name, "value": value} for name, value in sorted(found.items())],
+        "scores": [{"name": name, "value": value} for name, value in sorted(values.items())],
         "validUntil": format_time(valid_until),
     }
     draft = Draft(
@@ -139,7 +143,7 @@ def plan_add_on(
         status=status,
         current=None if current is None else current.metadata,
     )
-    return Plan(put=(draft,), look=valid_until, problems=tuple(problems))
+    return Plan(put=(draft,), recheck_at=valid_until, problems=tuple(problems))
 
 
 def _originals(
@@ -147,19 +151,19 @@ def _originals(
 ) -> Iterable[ManagedClusterScore]:
     if not options.to_add_on:
         return
-    for each in sorted(managed, key=lambda each: each.metadata.name):
-        calculator = calculator_of(each)
-        if calculator and options.bridges_calculator(calculator) and is_original(each.metadata):
-            yield each
+    for score in sorted(managed, key=lambda score: score.metadata.name):
+        calculator = calculator_of(score)
+        if calculator and options.bridges_calculator(calculator) and is_original(score.metadata):
+            yield score
 
 
 def _failing(managed: Iterable[ManagedClusterScore], options: BridgeOptions) -> Iterable[str]:
     """The condition of scores whose calculator failed, which keep their last value."""
-    for each in _originals(managed, options):
-        said = find_condition(each.status.conditions, CALCULATED)
-        if said is not None and said.status == FALSE:
-            message = " ".join((said.message or said.reason).split())
-            yield FAILS.format(name=each.metadata.name, message=message)
+    for score in _originals(managed, options):
+        reported = find_condition(score.status.conditions, CALCULATED)
+        if reported is not None and reported.status == FALSE:
+            message = " ".join((reported.message or reported.reason).split())
+            yield FAILS.format(name=score.metadata.name, message=message)
 
 
 def _scores(
@@ -171,44 +175,44 @@ def _scores(
     now: datetime,
 ) -> tuple[dict[str, int], dict[str, int], list[datetime], list[str]]:
     """By name: scaled and original values, expiry times, and missing scores."""
-    found: dict[str, int] = {}
+    scaled: dict[str, int] = {}
     raw: dict[str, int] = {}
     ends: list[datetime] = []
     problems: list[str] = []
-    for each in _originals(managed, options):
-        calculator, moment = calculator_of(each), updated(each)
+    for score in _originals(managed, options):
+        calculator, moment = calculator_of(score), updated(score)
         assert calculator is not None
         name = options.score_of(calculator)
-        if each.status == ManagedClusterScoreStatus() and each.value is not None:
+        if score.status == ManagedClusterScoreStatus() and score.value is not None:
             continue  # just created, without a status
         if moment is None:
-            problems.append(NO_TIME.format(name=each.metadata.name))
+            problems.append(NO_TIME.format(name=score.metadata.name))
             continue
         # A time in the future, from a clock that is ahead, counts as the time at which it was observed.
         end = (
-            min(moment, now, observed_at.get(each.metadata.name, now)) + timedelta(seconds=options.ttl)
+            min(moment, now, observed_at.get(score.metadata.name, now)) + timedelta(seconds=options.ttl)
         ).replace(microsecond=0)
         if end <= now:
-            problems.append(TOO_OLD.format(name=each.metadata.name, time=format_time(moment)))
+            problems.append(TOO_OLD.format(name=score.metadata.name, time=format_time(moment)))
             continue
-        if name in found:
-            problems.append(SAME_NAME.format(name=each.metadata.name, score=name))
+        if name in scaled:
+            problems.append(SAME_NAME.format(name=score.metadata.name, score=name))
             continue
-        value = each.value
+        value = score.value
         if value is None:
-            problems.append(UNREADABLE.format(name=each.metadata.name))
+            problems.append(UNREADABLE.format(name=score.metadata.name))
             continue
         limits = options.ranges.get(calculator)
         extent = extents.get(calculator, (value, value))
-        found[name] = limits.score(value) if limits is not None else stretched(value, extent)
+        scaled[name] = limits.score(value) if limits is not None else stretched(value, extent)
         raw[name] = value
         ends.append(end)
-    return found, raw, ends, problems
+    return scaled, raw, ends, problems
 
 
 def _unchanged_until(
     current: AddOnPlacementScore,
-    found: Mapping[str, int],
+    values: Mapping[str, int],
     condition: Condition,
     valid_until: datetime,
     *,
@@ -217,12 +221,12 @@ def _unchanged_until(
 ) -> datetime | None:
     """When to plan again if there is nothing to write; None if there is."""
     status = current.status
-    said = find_condition(status.conditions, UPDATED)
+    reported = find_condition(status.conditions, UPDATED)
     same = (
-        said is not None
+        reported is not None
         and len(status.conditions) == 1
-        and (said.status, said.reason) == (condition.status, condition.reason)
-        and [(each.name, each.value) for each in status.scores] == sorted(found.items())
+        and (reported.status, reported.reason) == (condition.status, condition.reason)
+        and [(item.name, item.value) for item in status.scores] == sorted(values.items())
     )
     if not same or status.validUntil is None or status.validUntil > valid_until:
         return None
@@ -230,6 +234,7 @@ def _unchanged_until(
         return valid_until
     if status.validUntil <= now:
         return None
+    # Half of the time: an expiry that moves with every update of a calculator would be a write for each of them.
     renewal = status.validUntil - timedelta(seconds=ttl / 2)
     return renewal if now < renewal else None
 
@@ -250,22 +255,22 @@ def plan_managed(
     AddOnPlacementScore, when its provider last published.
     """
     put: list[Draft] = []
-    looks: list[datetime] = []
+    ends: list[datetime] = []
     problems: list[str] = []
     sources: dict[str, tuple[str, str, int]] = {}
     conditions: dict[str, Condition] = {}
-    for each in sorted(add_ons, key=lambda each: each.metadata.name):
-        resource, end = each.metadata.name, each.status.validUntil
-        if not (options.to_managed and options.bridges_resource(resource) and is_original(each.metadata)):
+    for add_on in sorted(add_ons, key=lambda add_on: add_on.metadata.name):
+        resource, end = add_on.metadata.name, add_on.status.validUntil
+        if not (options.to_managed and options.bridges_resource(resource) and is_original(add_on.metadata)):
             continue
-        if is_stand_in(each):
+        if is_stand_in(add_on):
             continue  # its values are replacements by the score controller
         if end is not None:
             if end <= now:
                 continue
-            looks.append(end)
-        conditions[resource] = _calculated(each)
-        for score, value in {item.name: item.value for item in each.status.scores}.items():
+            ends.append(end)
+        conditions[resource] = _calculated(add_on)
+        for score, value in {item.name: item.value for item in add_on.status.scores}.items():
             problem, name = _name(cluster, resource, score)
             if name in sources and not problem:
                 problem = ANOTHERS.format(score=score, resource=resource, other=sources[name][0], name=name)
@@ -299,18 +304,18 @@ def plan_managed(
         )
         put.append(draft)
     drop = tuple(
-        each.metadata
-        for name, each in sorted(managed.items())
-        if name not in sources and is_made_from(FROM_ADD_ON, each.metadata)
+        score.metadata
+        for name, score in sorted(managed.items())
+        if name not in sources and is_made_from(FROM_ADD_ON, score.metadata)
     )
-    return Plan(put=tuple(put), drop=drop, look=min(looks, default=None), problems=tuple(problems))
+    return Plan(put=tuple(put), drop=drop, recheck_at=min(ends, default=None), problems=tuple(problems))
 
 
 def _calculated(source: AddOnPlacementScore) -> Condition:
     """The condition of a copy: updated, unless the original's provider reports a failure."""
-    said = find_condition(source.status.conditions, UPDATED)
-    if said is not None and said.status == FALSE:
-        return Condition(type=CALCULATED, status=FALSE, reason=said.reason, message=said.message)
+    reported = find_condition(source.status.conditions, UPDATED)
+    if reported is not None and reported.status == FALSE:
+        return Condition(type=CALCULATED, status=FALSE, reason=reported.reason, message=reported.message)
     return Condition(type=CALCULATED, status=TRUE, reason=CALCULATED, message=CALCULATED_MESSAGE)
 
 
@@ -338,14 +343,15 @@ def _refreshed(
     if current is None:
         return confirmed or now
     status, known = current.status, updated(current)
-    said = find_condition(status.conditions, CALCULATED)
+    reported = find_condition(status.conditions, CALCULATED)
     same = (
         current.value == value
         and len(status.conditions) == 1
-        and said is not None
-        and (said.status, said.reason) == (condition.status, condition.reason)
+        and reported is not None
+        and (reported.status, reported.reason) == (condition.status, condition.reason)
         and current.metadata.annotations.get(DETAIL) == detail[DETAIL]
     )
+    # A time in the future, of a clock that was ahead, would keep the copy from ever being refreshed.
     if known is None or known > now:
         return confirmed or now
     if not same:

@@ -24,11 +24,12 @@ class ValueRanges(Mapping[str, tuple[int, int]]):
         return tuple(self._values.get(calculator, ()))
 
     def put(self, calculator: str, cluster: str, value: int | None) -> bool:
-        """None takes it out. Whether an end has moved."""
+        """Set a value; None removes it. Return whether an end of the range has moved."""
         values, before = self._values[calculator], self._ends.get(calculator)
         old = values.pop(cluster, None)
         if value is not None:
             values[cluster] = value
+        # Most changes are inside the range, and neither came from an end: then both ends stay, without a scan.
         inside = before is not None and value is not None and before[0] <= value <= before[1]
         if inside and before is not None and (old is None or before[0] < old < before[1] or old == value):
             return False

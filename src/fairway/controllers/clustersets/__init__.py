@@ -2,7 +2,8 @@
 
     cluster labels ──membership──▶ condition ClusterSetEmpty of the ManagedClusterSet, condition Bound of bindings
 
-``defaults`` has the sets ``default`` and ``global``; ``conditions`` has OCM's messages.
+``defaults`` has the sets ``default`` and ``global``; ``conditions`` has OCM's messages; ``keys`` the
+kinds of keys in the controller's queue.
 """
 
 from fairway.controllers.clustersets.controller import ClusterSetController

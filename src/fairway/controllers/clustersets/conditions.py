@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from fairway.api.clusterset import LABEL_SELECTOR, ManagedClusterSelector
-from fairway.api.meta import FALSE, TRUE, UNKNOWN, Condition
-from fairway.api.selector import IN, requirement_problems
+from kubewire.api.meta import FALSE, TRUE, UNKNOWN, Condition
+from kubewire.api.selector import IN, requirement_problems
 
 EMPTY: Final = "ClusterSetEmpty"
 NONE_MATCHED: Final = "NoClusterMatched"
@@ -68,7 +68,9 @@ def _problems(selector: ManagedClusterSelector) -> Iterator[tuple[str, str]]:
     for key in sorted(labels.matchLabels):
         for _, problem in requirement_problems(key=key, operator=IN, values=(labels.matchLabels[key],)):
             yield ".matchLabels", problem
-    for index, each in enumerate(labels.matchExpressions):
-        found = requirement_problems(key=each.key, operator=each.operator, values=each.values)
-        for place, problem in found:
+    for index, requirement in enumerate(labels.matchExpressions):
+        problems = requirement_problems(
+            key=requirement.key, operator=requirement.operator, values=requirement.values
+        )
+        for place, problem in problems:
             yield f".matchExpressions[{index}].{place}", problem

@@ -6,7 +6,7 @@ from typing import Final
 from msgspec import structs
 
 from fairway.api.clusterset import EXCLUSIVE_LABEL, LABEL_SELECTOR, ManagedClusterSelector, ManagedClusterSet
-from fairway.api.selector import LabelSelector
+from kubewire.api.selector import LabelSelector
 
 DEFAULT: Final = "default"
 GLOBAL: Final = "global"
@@ -26,5 +26,4 @@ def needs_reset(seen: ManagedClusterSet) -> bool:
     if wanted is None or seen.metadata.annotations.get(AUTO_UPDATE) == "false":
         return False
     selector = seen.spec.clusterSelector
-    found = structs.replace(selector, selectorType=selector.selectorType or EXCLUSIVE_LABEL)
-    return found != wanted
+    return structs.replace(selector, selectorType=selector.selectorType or EXCLUSIVE_LABEL) != wanted

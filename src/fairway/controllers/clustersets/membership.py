@@ -13,8 +13,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
 from fairway.api.clusterset import ManagedClusterSet
-from fairway.api.selector import EXISTS, IN, Selector
-from fairway.clusters.hostset import HostSet, host_set
+from fairway.hosts.clusters.hostset import HostSet, host_set
+from kubewire.api.selector import EXISTS, IN, Selector
 
 Anchors = tuple[str, tuple[str | None, ...]]
 """A key, and the values of which a member has one; None is any value."""
@@ -36,14 +36,14 @@ class Membership:
         self._sets_at: Index = {}
         self._clusters_at: Index = {}
         """Has the same keys."""
-        self._everywhere: set[str] = set()
+        self._without_anchor: set[str] = set()
         """Sets without an anchor."""
 
     def count(self, name: str) -> int:
         return len(self._members.get(name, ()))
 
     def error(self, name: str) -> str | None:
-        """Why the members of a set are unknown: its selector is invalid."""
+        """Return why the members of a set are unknown: its selector is invalid."""
         known = self._sets.get(name)
         return None if known is None else known.error
 
@@ -51,6 +51,7 @@ class Membership:
         new = host_set(source)
         if new == self._sets.get(new.name):
             return
+        # As a new set: its anchor may be another one, and then nothing of the old index applies.
         self.drop_set(new.name)
         self._sets[new.name] = new
         members = {name for name in self._index_set(new) if new.selector.matches(self._labels[name])}
@@ -64,16 +65,17 @@ class Membership:
             return ()
         anchors = _anchors(new.selector)
         if anchors is None:
-            self._everywhere.add(new.name)
+            self._without_anchor.add(new.name)
             return self._labels
         key, values = anchors
         if key not in self._sets_at:
-            sorted_by: defaultdict[str | None, set[str]] = defaultdict(set)
-            self._sets_at[key], self._clusters_at[key] = defaultdict(set), sorted_by
+            # Only now, and not for every label of every cluster: most keys are never required by a set.
+            clusters_at: defaultdict[str | None, set[str]] = defaultdict(set)
+            self._sets_at[key], self._clusters_at[key] = defaultdict(set), clusters_at
             for name, labels in self._labels.items():
                 if (value := labels.get(key)) is not None:
-                    sorted_by[value].add(name)
-                    sorted_by[None].add(name)
+                    clusters_at[value].add(name)
+                    clusters_at[None].add(name)
         for value in values:
             self._sets_at[key][value].add(new.name)
         return {name for value in values for name in self._clusters_at[key].get(value, ())}
@@ -86,7 +88,7 @@ class Membership:
             self._sets_of[member].discard(name)
         anchors = None if old.selector.nothing else _anchors(old.selector)
         if anchors is None:
-            self._everywhere.discard(name)
+            self._without_anchor.discard(name)
             return
         key, values = anchors
         for value in values:
@@ -99,10 +101,10 @@ class Membership:
         old = self._labels.get(name)
         if old == labels:
             return frozenset()
-        self._sort(name, old or {}, labels)
+        self._index_cluster(name, old or {}, labels)
         self._labels[name] = labels
         before = self._sets_of.get(name, set())
-        now = {each for each in self._candidates(labels) if self._sets[each].selector.matches(labels)}
+        now = {name for name in self._candidates(labels) if self._sets[name].selector.matches(labels)}
         self._sets_of[name] = now
         for left in before - now:
             self._members[left].discard(name)
@@ -115,13 +117,13 @@ class Membership:
         labels = self._labels.pop(name, None)
         if labels is None:
             return frozenset()
-        self._sort(name, labels, {})
+        self._index_cluster(name, labels, {})
         left = self._sets_of.pop(name)
-        for each in left:
-            self._members[each].discard(name)
+        for set_name in left:
+            self._members[set_name].discard(name)
         return frozenset(left)
 
-    def _sort(self, name: str, old: Mapping[str, str], new: Mapping[str, str]) -> None:
+    def _index_cluster(self, name: str, old: Mapping[str, str], new: Mapping[str, str]) -> None:
         for key, clusters in self._clusters_at.items():
             before, now = old.get(key), new.get(key)
             if before == now:
@@ -134,7 +136,7 @@ class Membership:
                 clusters[None].add(name)
 
     def _candidates(self, labels: Mapping[str, str]) -> Iterator[str]:
-        yield from self._everywhere
+        yield from self._without_anchor
         for key, sets in self._sets_at.items():
             if (value := labels.get(key)) is not None:
                 yield from sets.get(value, ())
@@ -142,13 +144,15 @@ class Membership:
 
 
 def _anchors(selector: Selector) -> Anchors | None:
-    """None if the selector requires no label."""
-    for each in selector.requirements:
-        if each.operator == IN:
-            return each.key, tuple(each.values)
-    for each in selector.requirements:
-        if each.operator == EXISTS:
-            return each.key, (None,)
+    """Return None if the selector requires no label."""
+    # A value before a key: fewer clusters have it. NotIn and DoesNotExist are no anchors, because clusters without the
+    # label match them, too.
+    for requirement in selector.requirements:
+        if requirement.operator == IN:
+            return requirement.key, tuple(requirement.values)
+    for requirement in selector.requirements:
+        if requirement.operator == EXISTS:
+            return requirement.key, (None,)
     return None
 
 

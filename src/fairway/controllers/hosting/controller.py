@@ -1,48 +1,15 @@
 """The hosting controller: informers in, decisions and ManifestWorks out."""
 
-import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
+from fairway.api.cluster import ManagedCluster
 from fairway.api.decision import PlacementDecision
-from fairway.api.event import WARNING
-from fairway.api.hosted_request import HostedClusterRequest
+from fairway.api.hosted_request import DEFAULT_POLICY, HostedClusterRequest
 from fairway.api.hosting_policy import HostingPolicy
-from fairway.api.score import AddOnPlacementScore
-from fairway.api.work import ManifestWork
-from fairway.clusters.debits import NO_DEBITS, Deltas
-from fairway.controllers.fenced_writer import FencedWriter
-from fairway.controllers.hosting.binding import ReserveInStatus, SecretsExist, host_of
-from fairway.controllers.hosting.hub_access import FINALIZER, HubAccess
-from fairway.controllers.hosting.metrics import HostingMetrics
-from fairway.controllers.hosting.residence import Residence
-from fairway.controllers.hosting.stray_works import PREFIX, delete_stray, is_ours, request_name
-from fairway.controllers.informer_factory import InformerFactory
-from fairway.controllers.leadership import Leadership
-from fairway.controllers.reconciler import Key, Reconciler
-from fairway.controllers.scheduling_loop import SchedulingLoop
-from fairway.engine.dependencies import Event
-from fairway.engine.outcome import Outcome
-from fairway.engine.scheduler import Scheduler
-from fairway.engine.workload import HostKey, Workload, WorkloadKey
-from fairway.fleet.direction import ANY
-from fairway.fleet.instant import SECOND, Micros, to_micros
-from fairway.hosting import (
-    Decision,
-    HostingState,
-    changes_that_fit,
-    decision_of,
-    host_key,
-    hosting_profile,
-)
-from fairway.hosting.profile import NAME as PROFILE
-from fairway.hosting.state import QUIET_HOURS
-from fairway.hosting.status import patch_of, policy_status, unscheduled
-from fairway.hosting.work import work_name
-from fairway.hosting.workload import key_of
-from fairway.kube import (
+from fairway.api.resources import (
     ADD_ON_PLACEMENT_SCORES,
     HOSTED_CLUSTER_REQUESTS,
     HOSTING_POLICIES,
@@ -52,6 +19,51 @@ from fairway.kube import (
     MANIFEST_WORKS,
     PLACEMENT_DECISIONS,
     PLACEMENTS,
+)
+from fairway.api.score import AddOnPlacementScore
+from fairway.api.work import ManifestWork
+from fairway.controllers.hosting.binding import ReserveInStatus, SecretsExist, host_of
+from fairway.controllers.hosting.hub_access import FINALIZER, HubAccess
+from fairway.controllers.hosting.keys import (
+    HostingKey,
+    OffersKey,
+    PolicyKey,
+    RequestKey,
+    TimersKey,
+    WorkKey,
+)
+from fairway.controllers.hosting.metrics import HostingMetrics
+from fairway.controllers.hosting.offers import offer_again
+from fairway.controllers.hosting.records import Records
+from fairway.controllers.hosting.refusal_writer import RefusalWriter
+from fairway.controllers.hosting.residence import Residence
+from fairway.controllers.hosting.stray_works import delete_stray, is_ours, request_name
+from fairway.controllers.runtime.informer_factory import InformerFactory
+from fairway.controllers.runtime.reconciler import Key, Reconciler
+from fairway.controllers.runtime.scheduling_loop import SchedulingLoop
+from fairway.controllers.runtime.slicing import in_slices
+from fairway.controllers.runtime.writer import Writer
+from fairway.engine.dependencies import Event
+from fairway.engine.outcome import Outcome
+from fairway.engine.scheduler import Scheduler
+from fairway.engine.workload import HostKey, Workload, WorkloadKey
+from fairway.hosts.clusters.debits import NO_RULES, DebitRules
+from fairway.hosts.direction import ANY
+from fairway.hosts.instant import SECOND, Micros, to_micros
+from fairway.observe.meters import Meters
+from fairway.scheduling import Scheduling
+from fairway.workloads.hosting import HostingState, decision_of, host_key, hosting_registry
+from fairway.workloads.hosting.fleet.columns import QUIET_HOURS
+from fairway.workloads.hosting.fleet.outages import outage_of
+from fairway.workloads.hosting.fleet.tenant_usage import Claimant
+from fairway.workloads.hosting.profile import NAME as PROFILE
+from fairway.workloads.hosting.profile import is_built_in
+from fairway.workloads.hosting.requests.refusal_groups import ALIKE
+from fairway.workloads.hosting.requests.request_status import patch_of, policy_status, retried
+from fairway.workloads.hosting.requests.work import work_name
+from fairway.workloads.hosting.rules.refusals import next_retry
+from fairway.workloads.hosting.workload import key_of
+from kubewire.client import (
     SYSTEM_CLOCK,
     Added,
     Batch,
@@ -63,19 +75,14 @@ from fairway.kube import (
     Recorder,
     Updated,
 )
-from fairway.kube.fence import Lost
-from fairway.observe.meters import Meters
+from kubewire.client.fence import TermGroup
 
 log: Final = logging.getLogger(__name__)
 
-TIMERS: Final[Key] = ("", "@timers")
-"""Key of what happens by time alone: telemetry that expires, and quiet hours that end."""
 POLICY_SECONDS: Final = 2.0
 """Between updates of a policy's status, which many requests change."""
 SHOW_SECONDS: Final = 15.0
 """Between updates of metrics."""
-FAILED_SCHEDULING: Final = "FailedScheduling"
-"""Reason of the event."""
 _PLAIN: Final = (
     MANAGED_CLUSTERS,
     ADD_ON_PLACEMENT_SCORES,
@@ -95,17 +102,13 @@ class Term:
     state: HostingState
     loop: SchedulingLoop
     hub: HubAccess
-    decisions: dict[WorkloadKey, Decision] = field(default_factory=dict)
-    """The last decision about each request."""
-    refused: dict[Key, tuple[Workload[Any], Decision]] = field(default_factory=dict)
-    """Refusals to be written."""
-    counted: set[WorkloadKey] = field(default_factory=set)
-    """Requests that a published load is known to include, until that is recorded."""
+    records: Records
+    refusals: RefusalWriter
     quiet: dict[str, Micros] = field(default_factory=dict)
     """End of the quiet hours of policies that are in them."""
 
 
-class HostingController(Reconciler):
+class HostingController(Reconciler[HostingKey]):
     name: ClassVar[str] = "hosting"
 
     def __init__(
@@ -114,15 +117,16 @@ class HostingController(Reconciler):
         *,
         meters: Meters,
         recorder: Recorder,
-        debits: Deltas = NO_DEBITS,
+        scheduling: Scheduling,
+        debits: DebitRules = NO_RULES,
         workers: int = 8,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """``debits`` are the score debits of the profile of Placements."""
+        """``debits`` are the rules of the profile of Placements."""
         super().__init__(client, meters=meters, workers=workers, clock=clock)
-        self._recorder, self._debits = recorder, debits
+        self._recorder, self._debits, self._scheduling = recorder, debits, scheduling
         self._metrics = HostingMetrics(meters)
-        self._writer = FencedWriter(client, meters=meters, controller=self.name)
+        self._writer = Writer(client, meters=meters, controller=self.name)
         self._requests: Informer[HostedClusterRequest]
         self._works: Informer[ManifestWork]
         self._policies: Informer[HostingPolicy]
@@ -140,24 +144,27 @@ class HostingController(Reconciler):
         self._works = informers.of(MANIFEST_WORKS)
         self._works.subscribe(self._works_changed)
 
-    def keys(self) -> Iterator[Key]:
-        yield from self._requests.store
-        yield from self._policies.store
+    def keys(self) -> Iterator[HostingKey]:
+        yield from (RequestKey(*name) for name in self._requests.store)
+        yield from (PolicyKey(name) for _, name in self._policies.store)
         for work in self._works.store.values():
             if is_ours(work):
-                yield f"{PREFIX}{work.metadata.namespace}", work.metadata.name
-        yield TIMERS
+                yield WorkKey(work.metadata.namespace, work.metadata.name)
+        yield TimersKey()
 
-    async def run(self, leadership: Leadership) -> None:
-        term = self._term = self._begin(leadership)
+    async def work(self) -> None:
+        term = self._term = self._begin()
         try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(term.loop.run(leadership))
-                group.create_task(super().run(leadership))
-        except* Lost as lost:
-            raise Lost(str(lost.exceptions[0])) from None
+            async with TermGroup() as group:
+                group.create_task(term.loop.run())
+                group.create_task(super().work())
+                group.create_task(term.refusals.run(controller=self.name))
         finally:
             self._term = None
+
+    @property
+    def busy(self) -> bool:
+        return self.queue.busy or (self._term is not None and self._term.refusals.queue.busy)
 
     async def quiet(self) -> None:
         while True:
@@ -165,32 +172,50 @@ class HostingController(Reconciler):
             if self._term is None:
                 return
             await self._term.loop.quiet()
-            if not self.queue.busy:
+            await self._term.refusals.queue.join()
+            if not self.busy:
                 return
 
-    def _begin(self, leadership: Leadership) -> Term:
-        state = HostingState(tracks_age=True, debits=self._debits)
+    def _begin(self) -> Term:
+        state = HostingState(tracks_age=True, debits=self._debits, profile=self._scheduling.profile)
         hub = HubAccess(
             client=self.client,
             writer=self._writer,
             recorder=self._recorder,
             requests=self._requests,
             works=self._works,
+            policies=state.policies,
             clock=self.clock,
         )
-        decisions: dict[WorkloadKey, Decision] = {}
-        bind = ReserveInStatus(hub, state=state, decisions=decisions, leadership=leadership)
-        profile = hosting_profile(state, pre_binds=(SecretsExist(hub, leadership=leadership),), binds=(bind,))
-        scheduler = Scheduler(profiles=[profile], profile_name=lambda _: PROFILE, host_key=host_key)
+        records = Records()
+        bind = ReserveInStatus(hub, state=state, records=records)
+        registry = hosting_registry(state)
+        registry.register(SecretsExist.name, lambda: SecretsExist(hub), kind=SecretsExist)
+        registry.register(ReserveInStatus.name, lambda: bind, kind=ReserveInStatus)
+        (profile,) = self._scheduling.build(registry)
+        scheduler = Scheduler(
+            profiles=[profile],
+            profile_name=lambda _: PROFILE,
+            host_key=host_key,
+            owner_of=_tenant_of,
+            alike=ALIKE if is_built_in(profile) else None,
+        )
         loop = SchedulingLoop(
             scheduler,
             snapshot=state.snapshot,
             read_back=self._read_back,
             on_outcome=self._decided,
             clock=self.clock,
+            commits_first=True,
         )
-        term = Term(state=state, loop=loop, hub=hub, decisions=decisions)
-        everything = [each for informer in self._plain for each in informer.store.values()]
+        refusals = RefusalWriter(
+            hub,
+            state,
+            tenant_of=self._tenant_of_request,
+            is_busy=lambda: self.queue.busy or loop.is_committing,
+        )
+        term = Term(state=state, loop=loop, hub=hub, records=records, refusals=refusals)
+        everything = [thing for informer in self._plain for thing in informer.store.values()]
         state.load([*everything, *self._requests.store.values()], now=self._now())
         for request in self._requests.store.values():
             self._offer(term, request)
@@ -212,9 +237,9 @@ class HostingController(Reconciler):
                         self._count(term, new.metadata.namespace, now)
                 case Deleted(old):
                     self._react(term, term.state.delete(old, now=now))
-            again = again or not isinstance(_object(change), AddOnPlacementScore | PlacementDecision)
+            again = again or not isinstance(change.object, AddOnPlacementScore | PlacementDecision)
         if again:
-            self._offer_again(term)
+            self.queue.add(OffersKey())
             self._check_hosts(batch)
         self._arm(term)
 
@@ -231,22 +256,22 @@ class HostingController(Reconciler):
                     key = key_of(old)
                     term.loop.delete(key)
                     self._react(term, term.state.delete(old, now=self._now()))
-                    term.decisions.pop(key, None)
-                    term.counted.discard(key)
-                    term.refused.pop((key.namespace, key.name), None)
+                    term.records.forget(key)
+                    term.refusals.discard((key.namespace, key.name))
                     if (host := host_of(old)) is not None:
-                        self.queue.add((f"{PREFIX}{host.name}", work_name(old)))
-            self.queue.add(_key(_object(change)))
+                        self.queue.add(WorkKey(host.name, work_name(old)))
+            self.queue.add(_key(change.object))
+        self._count_again(term)
         self._arm(term)
 
     def _works_changed(self, batch: Batch[ManifestWork]) -> None:
         if self._term is None:
             return
         for change in batch.changes:
-            work = _object(change)
+            work = change.object
             if is_ours(work):
-                self.queue.add(request_name(work))
-                self.queue.add((f"{PREFIX}{work.metadata.namespace}", work.metadata.name))
+                self.queue.add(RequestKey(*request_name(work)))
+                self.queue.add(WorkKey(work.metadata.namespace, work.metadata.name))
 
     def _offer(self, term: Term, request: HostedClusterRequest) -> None:
         """Add or update a request in the queue."""
@@ -258,37 +283,43 @@ class HostingController(Reconciler):
         else:
             term.loop.put(term.state.workload_of(request))
 
-    def _offer_again(self, term: Term) -> None:
-        """Policies, Placements and conflicts are parts of requests without a place; equal ones are ignored."""
-        for request in self._requests.store.values():
-            if host_of(request) is None and request.metadata.deletionTimestamp is None:
-                term.loop.put(term.state.workload_of(request))
-
     def _check_hosts(self, batch: Batch[Any]) -> None:
-        """Requeue the residents of hosts that were deleted or recreated."""
+        """Requeue the residents of hosts that were deleted or recreated, or whose availability changed."""
         term = self._term
+        if term is None:
+            return
         for change in batch.changes:
-            if (
-                isinstance(change, Deleted)
-                and change.object.kind == MANAGED_CLUSTERS.kind
-                and term is not None
-            ):
-                gone = host_key(change.object)
-                term.loop.remove_host(gone)
-                for resident in term.state.on(gone):
-                    self.queue.add((resident.key.namespace, resident.key.name))
+            match change:
+                case Deleted(ManagedCluster() as old):
+                    term.loop.remove_host(host_key(old))
+                    self._requeue_residents(term, host_key(old))
+                case Updated(ManagedCluster() as old, ManagedCluster() as new):
+                    if host_key(old) != host_key(new) or outage_of(old) != outage_of(new):
+                        self._requeue_residents(term, host_key(old))
+                case Added(HostingPolicy() as new) | Updated(_, HostingPolicy() as new):
+                    for host in term.state.residents.hosts():
+                        if term.state.outage(host) is not None:
+                            self._requeue_residents(term, host)
+
+    def _requeue_residents(self, term: Term, host: HostKey) -> None:
+        for resident in term.state.on(host):
+            self.queue.add(RequestKey(resident.key.namespace, resident.key.name))
 
     def _count(self, term: Term, cluster: str, now: Micros) -> None:
         for resident in term.state.countable(cluster, now=now):
-            term.counted.add(resident.key)
-            self.queue.add((resident.key.namespace, resident.key.name))
+            term.records[resident.key].is_counted = True
+            self.queue.add(RequestKey(resident.key.namespace, resident.key.name))
 
     def _react(self, term: Term, events: list[Event]) -> None:
         for event in events:
             term.loop.on_event(event)
         if events:
-            for name in term.state.policies:
-                self.queue.add_after(("", name), delay=POLICY_SECONDS)
+            self._count_again(term)
+
+    def _count_again(self, term: Term) -> None:
+        """Requeue the policies, whose status has the load of their hosts."""
+        for name in term.state.policies:
+            self.queue.add_after(PolicyKey(name), delay=POLICY_SECONDS)
 
     def _arm(self, term: Term) -> None:
         """Set the timer of what happens by time alone."""
@@ -301,7 +332,7 @@ class HostingController(Reconciler):
         if (deadline := term.state.next_deadline()) is not None:
             moments.append(deadline)
         if moments:
-            self.queue.add_after(TIMERS, delay=max(0.0, (min(moments) - now) / SECOND))
+            self.queue.add_after(TimersKey(), delay=max(0.0, (min(moments) - now) / SECOND))
 
     # Decisions
 
@@ -311,101 +342,113 @@ class HostingController(Reconciler):
         if term is None:
             return
         decision = decision_of(outcome, workload.key)
-        term.decisions[workload.key] = decision
-        key = (workload.namespace, workload.name)
+        term.records[workload.key].decision = decision
         if decision.host is None:
-            term.refused[key] = (workload, decision)
-            self.queue.add(key)
+            term.refusals.put(workload, decision)
         else:
-            term.refused.pop(key, None)
+            term.refusals.discard((workload.namespace, workload.name))
 
     async def _read_back(self, key: WorkloadKey) -> tuple[HostKey, ...] | None:
         try:
-            found = await self.client.get(HOSTED_CLUSTER_REQUESTS, key.name, namespace=key.namespace)
+            request = await self.client.get(HOSTED_CLUSTER_REQUESTS, key.name, namespace=key.namespace)
         except NotFound:
             return None
-        host = host_of(found) if key_of(found) == key else None
+        # Rules must see the place as soon as the commit ends, and a watch may be late.
+        self._requests.observe(request)
+        host = host_of(request) if key_of(request) == key else None
         return None if host is None else (host,)
 
     # Reconciliation
 
-    async def reconcile(self, key: Key, leadership: Leadership) -> None:
+    def owner_of(self, key: HostingKey) -> Hashable:
+        """Return the tenant of a request or of its ManifestWork; tenants take turns."""
+        match key:
+            case RequestKey(namespace, name):
+                return self._tenant_of_request((namespace, name))
+            case WorkKey(namespace, name):
+                work = self._works.get(name, namespace=namespace)
+                return None if work is None else self._tenant_of_request(request_name(work))
+            case _:
+                return None
+
+    def _tenant_of_request(self, key: Key) -> Hashable:
+        namespace, name = key
+        term = self._term
+        if term is None or not namespace:
+            return None
+        request = self._requests.get(name, namespace=namespace)
+        if request is None:
+            return term.state.table.tenant_of(Claimant(DEFAULT_POLICY, namespace, ""))
+        return term.state.tenant_of_request(request)
+
+    async def reconcile(self, key: HostingKey) -> None:
         term = self._term
         if term is None:
             return
-        if key == TIMERS:
-            self._advance(term)
-        elif not key[0]:
-            await self._reconcile_policy(term, key[1], leadership)
-        elif key[0].startswith(PREFIX):
-            work = self._works.get(key[1], namespace=key[0].removeprefix(PREFIX))
-            if work is not None:
-                async with leadership.batch():
-                    await delete_stray(work, term.hub, leadership=leadership)
-        elif (request := self._requests.get(key[1], namespace=key[0])) is not None:
-            async with leadership.batch():
-                await self._reconcile_request(term, request, leadership)
+        match key:
+            case TimersKey():
+                self._advance(term)
+            case OffersKey():
+                steps = offer_again(self._requests.store, term.state, term.loop.put)
+                await in_slices(steps, clock=self.clock)
+            case PolicyKey(name):
+                await self._reconcile_policy(term, name)
+            case WorkKey(namespace, name):
+                work = self._works.get(name, namespace=namespace)
+                if work is not None:
+                    async with self._writer.batch():
+                        await delete_stray(work, term.hub)
+            case RequestKey(namespace, name):
+                request = self._requests.get(name, namespace=namespace)
+                if request is not None:
+                    async with self._writer.batch():
+                        await self._reconcile_request(term, request)
 
-    async def _reconcile_request(
-        self, term: Term, request: HostedClusterRequest, leadership: Leadership
-    ) -> None:
+    async def _reconcile_request(self, term: Term, request: HostedClusterRequest) -> None:
         key, host = _key(request), host_of(request)
         if host is not None:
-            row = term.state.snapshot().hosts.row_of.get(host.name)
-            exists = row is not None and host_key(term.state.snapshot().cluster(row)) == host
-            counted = key_of(request) in term.counted
-            residence = Residence(term.hub, metrics=self._metrics)
-            delay = await residence.reconcile(request, exists=exists, counted=counted, leadership=leadership)
+            outage = term.state.outage(host)
+            record = term.records[key_of(request)]
+            counted = record.is_counted
+            residence = Residence(term.hub, residents=term.state.residents, metrics=self._metrics)
+            delay = await residence.reconcile(request, outage=outage, counted=counted)
             if counted:
-                term.counted.discard(key_of(request))
+                record.is_counted = False  # the status says so now, also to the next leader
             if delay is not None:
                 self.queue.add_after(key, delay=delay)
         elif request.metadata.deletionTimestamp is not None:
             if FINALIZER in request.metadata.finalizers:
-                await term.hub.set_finalizer(request, present=False, leadership=leadership)
-        elif (found := term.refused.get(key)) is not None:
-            await self._refuse(term, request, *found, leadership)
+                await term.hub.set_finalizer(request, present=False)
+        elif (retry := next_retry(request.status.refusals)) is not None and retry <= self.clock.wall():
+            # The status is what decisions read, so that its watch event offers the request again.
+            status = retried(request, now=self.clock.wall())
+            await term.hub.write_status(request, status)
+        elif retry is not None:
+            self.queue.add_after(key, delay=(retry - self.clock.wall()).total_seconds())
 
-    async def _refuse(
-        self,
-        term: Term,
-        request: HostedClusterRequest,
-        workload: Workload[Any],
-        decision: Decision,
-        leadership: Leadership,
-    ) -> None:
-        old = request.status
-        would_fit = old.wouldFit
-        if decision.rejections != old.rejections or not old.conditions:
-            would_fit = changes_that_fit(term.state, workload, now=self._now())
-        status = unscheduled(request, decision, would_fit=would_fit, now=self.clock.wall())
-        if status != old:
-            written = await term.hub.write_status(request, status, leadership)
-            self._recorder.event(
-                written, reason=FAILED_SCHEDULING, message=decision.message[:1000], type_=WARNING
-            )
-        term.refused.pop(_key(request), None)
-
-    async def _reconcile_policy(self, term: Term, name: str, leadership: Leadership) -> None:
+    async def _reconcile_policy(self, term: Term, name: str) -> None:
         policy = self._policies.get(name)
         if policy is None:
             return
         status = policy_status(policy, term.state, now=self.clock.wall())
         if status != policy.status:
-            async with leadership.batch():
+            async with self._writer.batch():
                 await self._writer.patch(
                     HOSTING_POLICIES,
                     policy.metadata,
                     patch_of(status),
-                    leadership=leadership,
                     subresource="status",
                 )
 
     def _advance(self, term: Term) -> None:
         now = self._now()
-        self._metrics.show(self._requests.store.values(), term.state)
-        self.queue.add_after(TIMERS, delay=SHOW_SECONDS)
+        self._metrics.show(self._requests.store.values(), term.state, now=now)
+        self.queue.add_after(TimersKey(), delay=SHOW_SECONDS)
         self._react(term, term.state.advance(now=now))
+        for key in term.state.residents.reserved():
+            # Another writer removed the place before this process saw it: no observation ends the reservation.
+            if not term.loop.holds(key):
+                self._react(term, term.state.expire(key, now=now))
         for name, end in tuple(term.quiet.items()):
             if end <= now:
                 del term.quiet[name]
@@ -418,9 +461,10 @@ class HostingController(Reconciler):
         return to_micros(self.clock.wall())
 
 
-def _object(change: Any) -> Any:
-    return change.new if isinstance(change, Updated) else change.object
+def _tenant_of(workload: Workload[Any]) -> Hashable:
+    tenant: str = workload.spec.tenant
+    return tenant
 
 
-def _key(obj: Any) -> Key:
-    return (obj.metadata.namespace, obj.metadata.name)
+def _key(request: HostedClusterRequest) -> RequestKey:
+    return RequestKey(request.metadata.namespace, request.metadata.name)

@@ -8,7 +8,7 @@ from typing import Final
 from fairway.api import GROUP
 from fairway.api.hosting_policy import HOSTING_GROUP
 from fairway.api.work import WORK_GROUP
-from fairway.kube.rbac import Rule
+from kubewire.client.rbac import Rule
 
 RULES: Final = (
     Rule(

@@ -1,16 +1,12 @@
 """ManifestWorks that no request has any more: after a finalizer was removed by force, or a delayed create."""
 
-from typing import Final
-
+from fairway.api.hosted_request import HostedClusterRequest
+from fairway.api.resources import HOSTED_CLUSTER_REQUESTS, MANIFEST_WORKS
 from fairway.api.work import ManifestWork
 from fairway.controllers.hosting.binding import host_of
 from fairway.controllers.hosting.hub_access import HubAccess
-from fairway.controllers.leadership import Leadership
-from fairway.hosting.work import MANAGED_BY, MANAGER, REQUEST_ANNOTATION, REQUEST_UID_LABEL
-from fairway.kube import HOSTED_CLUSTER_REQUESTS, MANIFEST_WORKS, NotFound
-
-PREFIX: Final = "manifestworks/"
-"""Of the namespace in keys of ManifestWorks. No namespace contains a slash."""
+from fairway.workloads.hosting.requests.work import MANAGED_BY, MANAGER, REQUEST_ANNOTATION, REQUEST_UID_LABEL
+from kubewire.client import NotFound
 
 
 def is_ours(work: ManifestWork) -> bool:
@@ -23,19 +19,26 @@ def request_name(work: ManifestWork) -> tuple[str, str]:
     return namespace, name
 
 
-async def delete_stray(work: ManifestWork, hub: HubAccess, *, leadership: Leadership) -> None:
+async def delete_stray(work: ManifestWork, hub: HubAccess) -> None:
     """Delete a ManifestWork whose request does not have its place there, as the hub shows it now."""
     if work.metadata.deletionTimestamp is not None:
         return
     namespace, name = request_name(work)
     if namespace and name:
+        seen = hub.requests.get(name, namespace=namespace)
+        if seen is not None and _has_place_at(work, seen):
+            return  # only a deletion needs to be sure: each change of one of many works would cost a read
         try:
             request = await hub.client.get(HOSTED_CLUSTER_REQUESTS, name, namespace=namespace)
         except NotFound:
             pass
         else:
-            host = host_of(request)
-            same = request.metadata.uid == work.metadata.labels.get(REQUEST_UID_LABEL)
-            if same and host is not None and host.name == work.metadata.namespace:
+            if _has_place_at(work, request):
                 return
-    await hub.writer.delete(MANIFEST_WORKS, work.metadata, leadership=leadership)
+    await hub.writer.delete(MANIFEST_WORKS, work.metadata)
+
+
+def _has_place_at(work: ManifestWork, request: HostedClusterRequest) -> bool:
+    host = host_of(request)
+    same = request.metadata.uid == work.metadata.labels.get(REQUEST_UID_LABEL)
+    return same and host is not None and host.name == work.metadata.namespace

@@ -15,7 +15,8 @@ from typing import Any, Final
 from aiohttp import web
 
 from fairway.controllers.serving.access import Authorizer, TooManyReviews, User, bearer_token
-from fairway.kube import SYSTEM_CLOCK, Clock, KubeError
+from fairway.controllers.serving.http_server import peer_address
+from kubewire.client import SYSTEM_CLOCK, Clock, KubeError
 
 log: Final = logging.getLogger(__name__)
 
@@ -78,7 +79,7 @@ class AgentAccess:
         if not token:
             raise AgentRefused(401, NO_CREDENTIALS)
         try:
-            user = await self._authorizer.user(token)
+            user = await self._authorizer.user(token, peer=peer_address(request))
             if user is None:
                 raise AgentRefused(401, UNKNOWN_TOKEN)
             allowed = await self._is_allowed(user)
@@ -112,8 +113,10 @@ class AgentAccess:
 def _peer_certificate(request: web.BaseRequest) -> Mapping[str, Any] | None:
     """Return the client certificate, which the TLS handshake has verified."""
     transport = request.transport
-    found: Mapping[str, Any] | None = None if transport is None else transport.get_extra_info("peercert")
-    return found
+    certificate: Mapping[str, Any] | None = (
+        None if transport is None else transport.get_extra_info("peercert")
+    )
+    return certificate
 
 
 def _node_of_certificate(certificate: Mapping[str, Any]) -> Agent:

@@ -6,44 +6,40 @@ removed, the leader begins a new term, because the profiles and the ledger depen
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
-from fairway.api.node import Node
-from fairway.api.persistent_volume import PersistentVolume, PersistentVolumeClaim
-from fairway.api.pod import Pod
-from fairway.api.pod_disruption_budget import PodDisruptionBudget
-from fairway.api.pod_group import PodGroup
-from fairway.api.pod_owner import PodOwner
-from fairway.controllers.informer_factory import InformerFactory
-from fairway.controllers.kinds import NAMESPACES, Namespace
-from fairway.controllers.leadership import Leadership
-from fairway.controllers.machines.hub_access import PodAccess
+from fairway.api.kubevirt import KubeVirt
+from fairway.api.resources import MACHINE_MIGRATIONS
+from fairway.controllers.machines.agent_addresses import AgentAddresses, AgentSelector
 from fairway.controllers.machines.hypervisors import HYPERVISORS, served_hypervisors, watch_hypervisors
-from fairway.controllers.machines.kinds import BUDGETS, CLAIMS, OWNERS, POD_GROUPS, VOLUMES
-from fairway.controllers.machines.machine_options import EXTENDED_POINTS, MachineOptions
-from fairway.controllers.machines.machine_writer import MachineWriter
-from fairway.controllers.machines.pod_metrics import PodMetrics
-from fairway.controllers.machines.pod_scheduling import Extension, PodScheduling
-from fairway.controllers.machines.pod_status import PodReporter
-from fairway.controllers.machines.preemption import PREFIX
-from fairway.controllers.machines.store_changes import StoreChanges
+from fairway.controllers.machines.kinds import KUBEVIRTS
+from fairway.controllers.machines.options import MachineOptions
 from fairway.controllers.machines.virtual_machines import VirtualMachines
-from fairway.controllers.optional_kinds import OptionalKinds
-from fairway.controllers.reconciler import Key, Reconciler
-from fairway.controllers.slicing import in_slices
-from fairway.controllers.write_limiter import WriteLimiter
+from fairway.controllers.machines.writer import MachineWriter
+from fairway.controllers.pods.hub_access import PodAccess
+from fairway.controllers.pods.informers import PodInformers
+from fairway.controllers.pods.keys import EvictionKey, PodsKey, StatusKey
+from fairway.controllers.pods.kinds import STORAGE
+from fairway.controllers.pods.metrics import PodMetrics
+from fairway.controllers.pods.scheduling import Extension, PodScheduling, SchedulingHooks
+from fairway.controllers.pods.status import PodReporter
+from fairway.controllers.runtime.informer_factory import InformerFactory
+from fairway.controllers.runtime.optional_kinds import OptionalKinds
+from fairway.controllers.runtime.reconciler import Reconciler
+from fairway.controllers.runtime.slicing import in_slices
+from fairway.controllers.runtime.store_changes import each_change
+from fairway.controllers.runtime.write_limiter import WriteLimiter
+from fairway.controllers.runtime.writer import Writer
 from fairway.engine.queue import SchedulingQueue
-from fairway.fleet.steps import Steps, strides
-from fairway.kube import SYSTEM_CLOCK, Added, Batch, Client, Clock, Deleted, Informer, Recorder, Updated
-from fairway.kube.fence import Lost
-from fairway.kube.resource import NODES, PODS, T
-from fairway.machines.permit_protocol import UNAVAILABLE, Permit, PermitError, PermitRequest
-from fairway.machines.state import MachineState
-from fairway.nodes import NodeFleet
 from fairway.observe.meters import Meters
 from fairway.scheduling import Scheduling
+from fairway.workloads.machines.permit_protocol import UNAVAILABLE, Permit, PermitError, PermitRequest
+from fairway.workloads.machines.state import MachineState
+from kubewire.api.resource import Resource
+from kubewire.client import SYSTEM_CLOCK, Client, Clock, Recorder
+from kubewire.client.fence import TermGroup
 
 log: Final = logging.getLogger(__name__)
 
@@ -52,7 +48,9 @@ WORKERS: Final = 8
 NOT_LEADING: Final = "another process leads, or none yet; ask again"
 NO_MACHINES: Final = "the hub serves no virtual machines"
 WITHOUT_MACHINES: Final = "the hub serves neither %s nor %s: only pods are scheduled"
-WITHOUT_GROUPS: Final = "the hub does not serve %s: pods that name a pod group are not scheduled"
+WITHOUT_RECORDS: Final = (
+    "the hub does not serve %s: no virtual machine moves. Apply its definition, which `fairway crds` prints"
+)
 
 
 @dataclass(kw_only=True)
@@ -61,14 +59,18 @@ class Term:
 
     pods: PodScheduling
     reporter: PodReporter
-    machines: VirtualMachines | None = None
+
+    @property
+    def machines(self) -> VirtualMachines | None:
+        return self.pods.extension if isinstance(self.pods.extension, VirtualMachines) else None
 
 
-class MachinesController(Reconciler):
+class MachinesController(Reconciler[PodsKey]):
     """``scheduling`` has the profiles, ``recorders`` one recorder for each of them.
 
     ``groups`` is whether PodGroups are watched; None to follow their definition. Without ``machines`` only pods are
-    scheduled, also while the hub serves no virtual machines. ``limiter`` lets bindings go before events.
+    scheduled, also while the hub serves no virtual machines. ``storage`` are the kinds of ``STORAGE`` that the hub
+    serves. ``limiter`` lets bindings go before events.
     """
 
     name: ClassVar[str] = "machines"
@@ -82,31 +84,29 @@ class MachinesController(Reconciler):
         recorders: Mapping[str, Recorder],
         machines: MachineOptions | None = None,
         groups: bool | None = False,
+        storage: Collection[Resource[Any]] = STORAGE,
         limiter: WriteLimiter | None = None,
         workers: int = WORKERS,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         super().__init__(client, meters=meters, workers=workers, clock=clock)
         self._scheduling, self._recorders, self._options = scheduling, recorders, machines
-        self._nodes: Informer[Node]
-        self._pods: Informer[Pod]
-        self._namespaces: Informer[Namespace]
-        self._claims: Informer[PersistentVolumeClaim]
-        self._volumes: Informer[PersistentVolume]
-        self._budgets: Informer[PodDisruptionBudget]
-        self._owners: tuple[Informer[PodOwner], ...] = ()
+        self._informers: PodInformers
         self._hypervisors: dict[str, OptionalKinds] = {}
+        self._records: OptionalKinds | None = None
+        self._installations: OptionalKinds | None = None
+        """Of KubeVirt."""
         self._hypervisors_changed = asyncio.Event()
-        self._groups: OptionalKinds | None = None
-        self._with_groups = groups
-        self._limiter = limiter or WriteLimiter()
+        self._groups, self._storage = groups, frozenset(storage)
+        self._writer = Writer(
+            client, meters=meters, controller=self.name, limiter=limiter, count_subresources=True
+        )
         self._metrics = PodMetrics(meters, profiles=scheduling.specs)
         self._metrics.follow(self._queue)
         self._term: Term | None = None
         self._begun = asyncio.Event()
         """Not set while a term begins."""
         self._begun.set()
-        self._store_changes = StoreChanges()
         if machines is not None:
             machines.metrics.follow(self._machine_state)
 
@@ -118,53 +118,41 @@ class MachinesController(Reconciler):
         return None if self._term is None else self._term.pods.scheduler.queue
 
     def watch(self, informers: InformerFactory) -> None:
-        self._nodes = informers.of(NODES)
-        self._pods = informers.of(PODS)
-        self._namespaces = informers.of(NAMESPACES)
-        self._claims = informers.of(CLAIMS)
-        self._volumes = informers.of(VOLUMES)
-        self._budgets = informers.of(BUDGETS)
-        self._owners = tuple(informers.of(each) for each in OWNERS)
+        self._informers = PodInformers(informers, groups=self._groups, storage=self._storage)
         if self._options is not None:
-            self._hypervisors = watch_hypervisors(
-                informers, self._options.kinds, changed=self._hypervisors_changed.set
-            )
-        if self._with_groups is not False:
-            self._groups = OptionalKinds(
-                informers, (POD_GROUPS,), changed=self._follow_groups, fixed=self._with_groups is True
-            )
-            self._follow_groups()
-        self._follow(self._nodes, PodScheduling.upsert_node, PodScheduling.delete_node)
-        self._pods.subscribe(lambda batch: self._store_changes.report(lambda: self._pods_changed(batch)))
-        self._follow(self._namespaces, PodScheduling.upsert_namespace, PodScheduling.delete_namespace)
-        self._follow(self._claims, PodScheduling.upsert_claim, PodScheduling.delete_claim)
-        self._follow(self._volumes, PodScheduling.upsert_volume, PodScheduling.delete_volume)
-        self._follow(self._budgets, PodScheduling.upsert_budget, PodScheduling.delete_budget)
-        for owners in self._owners:
-            self._follow(owners, PodScheduling.upsert_owner, PodScheduling.delete_owner)
+            kinds, changed = self._options.kinds, self._hypervisors_changed.set
+            self._hypervisors = watch_hypervisors(informers, kinds, changed=changed)
+            if self._options.records:
+                self._records = OptionalKinds(
+                    informers, (MACHINE_MIGRATIONS,), changed=changed, fixed=kinds is not None
+                )
+            if self._options.configuration:
+                self._installations = OptionalKinds(
+                    informers, (KUBEVIRTS,), changed=self._follow_installations, fixed=kinds is not None
+                )
+                self._follow_installations()
 
-    def keys(self) -> Iterable[Key]:
+    def keys(self) -> Iterable[PodsKey]:
         return ()
 
-    async def run(self, leadership: Leadership) -> None:
+    async def work(self) -> None:
         while True:
             try:
-                await self._run_term(leadership)
-            except* Lost as lost:
-                raise Lost(str(lost.exceptions[0])) from None
+                await self._run_term()
             finally:
                 self._term = None
+                self._informers.report_to(None)
 
-    async def _run_term(self, leadership: Leadership) -> None:
+    async def _run_term(self) -> None:
         """Run until the served hypervisors change. Bindings that have begun are awaited, so that the next term counts
         them."""
         self._hypervisors_changed.clear()
-        term = await self._begin(leadership)
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(super().run(leadership))]
+        term = await self._begin()
+        async with TermGroup() as group:
+            tasks = [group.create_task(super().work())]
             if term.machines is not None:
-                tasks.append(group.create_task(term.machines.run(leadership)))
-            pods = group.create_task(term.pods.run(leadership))
+                tasks.append(group.create_task(term.machines.run()))
+            pods = group.create_task(term.pods.run())
             await self._hypervisors_changed.wait()
             term.pods.loop.stop()
             await pods
@@ -190,36 +178,43 @@ class MachinesController(Reconciler):
             raise PermitError(UNAVAILABLE, NOT_LEADING if term is None else NO_MACHINES)
         return await term.machines.ask(request, node)
 
+    def follow_agents(self, selector: AgentSelector) -> AgentAddresses:
+        """Return the addresses of the agents' pods, as the hub shows them from now on."""
+        agents = AgentAddresses(selector)
+        self._informers.pods.subscribe(lambda batch: each_change(batch, agents.upsert, agents.delete))
+        return agents
+
     def replied(self, status: int, seconds: float) -> None:
         """Count a reply to an agent."""
         if self._options is not None:
             self._options.metrics.replied(status, seconds)
 
-    async def reconcile(self, key: Key, leadership: Leadership) -> None:
+    async def reconcile(self, key: PodsKey) -> None:
         """Write the status of a pod, or evict it."""
         term = self._term
         if term is None:
             return
-        async with leadership.batch():
-            if key[0].startswith(PREFIX):
-                await term.pods.preemptor.evict(key)
-            else:
-                await term.reporter.write(key)
+        async with self._writer.batch():
+            match key:
+                case EvictionKey():
+                    await term.pods.preemptor.evict(key)
+                case StatusKey():
+                    await term.reporter.write(key)
 
-    async def _begin(self, leadership: Leadership) -> Term:
+    async def _begin(self) -> Term:
         """Start a term. The hub may have very many pods: leases and requests are served meanwhile, and changes wait."""
-        term = self._new_term(leadership)
+        term = self._new_term()
         self._begun.clear()
         try:
             if term.machines is not None:
                 await in_slices(term.machines.load(), clock=self.clock)
-            await in_slices(self._load(term.pods), clock=self.clock)
+            await in_slices(self._informers.load(term.pods), clock=self.clock)
             self._term = term
-            self._store_changes.release()
+            self._informers.report_to(term.pods)
             if term.machines is not None:
-                term.machines.start(preview=term.pods.preview, wake=term.pods.loop.on_event)
+                term.machines.start()
         except BaseException:
-            self._store_changes.release()
+            self._informers.report_to(None)
             if term.machines is not None:
                 term.machines.close()
             raise
@@ -227,109 +222,70 @@ class MachinesController(Reconciler):
             self._begun.set()
         return term
 
-    def _load(self, pods: PodScheduling) -> Steps[None]:
-        self._store_changes.hold()
-        pods.fleet.load_others(
-            namespaces={each.metadata.name: each.metadata.labels for each in self._namespaces.store.values()},
-            claims=self._claims.store.values(),
-            volumes=self._volumes.store.values(),
-            budgets=self._budgets.store.values(),
-        )
-        for owners in self._owners:
-            for some in strides(owners.store.values()):
-                yield
-                for owner in some:
-                    pods.owners.upsert(owner)
-        for group in self._pod_groups():
-            pods.upsert_group(group)
-        yield from pods.load(self._nodes.store.values(), self._pods.store.values())
-
-    def _new_term(self, leadership: Leadership) -> Term:
-        hub = PodAccess(self.client, leadership=leadership, meters=self.meters, limiter=self._limiter)
+    def _new_term(self) -> Term:
+        hub = PodAccess(self.client, self._writer)
         reporter = PodReporter(
-            pods=self._pods,
+            pods=self._informers.pods,
             recorders=self._recorders,
             hub=hub,
             metrics=self._metrics,
             wake=self.queue.add,
             clock=self.clock,
         )
-        fleet = NodeFleet()
-        machines = self._virtual_machines(fleet, leadership)
         pods = PodScheduling(
             scheduling=self._scheduling,
             hub=hub,
-            pods=self._pods,
+            pods=self._informers.pods,
+            claims=self._informers.claims,
+            volumes=self._informers.volumes,
             reporter=reporter,
             recorders=self._recorders,
             metrics=self._metrics,
             wake=self.queue.add,
             clock=self.clock,
-            fleet=fleet,
-            extension=None
-            if machines is None
-            else Extension(room=machines, points=EXTENDED_POINTS, take_room=machines.take_room),
+            extend=self._extend,
         )
-        return Term(pods=pods, reporter=reporter, machines=machines)
+        return Term(pods=pods, reporter=reporter)
 
-    def _virtual_machines(self, fleet: NodeFleet, leadership: Leadership) -> VirtualMachines | None:
+    def _extend(self, hooks: SchedulingHooks) -> Extension:
+        """Return the virtual machines of a term, if the hub serves their kinds."""
         options, hypervisors = self._options, served_hypervisors(self._hypervisors)
         if options is None or not hypervisors:
-            log.info(WITHOUT_MACHINES, *(each.machines for each in HYPERVISORS.values()))
-            return None
+            log.info(WITHOUT_MACHINES, *(hypervisor.machines for hypervisor in HYPERVISORS.values()))
+            return Extension()
+        records = () if self._records is None else self._records.informers
+        if not records:
+            if self._records is not None and self._records.is_served:
+                return Extension()  # the next term begins once the records of migrations are listed
+            log.warning(WITHOUT_RECORDS, MACHINE_MIGRATIONS)
         return VirtualMachines(
-            nodes=self._nodes,
-            pods=self._pods,
+            nodes=self._informers.nodes,
+            pods=self._informers.pods,
             hypervisors=hypervisors,
-            writer=MachineWriter(self.client, leadership=leadership, meters=self.meters),
+            records=records[0] if records else None,
+            writer=MachineWriter(self.client, self._writer),
             settings=options.settings,
-            fleet=fleet,
+            hooks=hooks,
             recorder=options.recorder,
             metrics=options.metrics,
+            installations=self._kubevirts,
             clock=self.clock,
         )
 
-    def _pod_groups(self) -> Iterable[PodGroup]:
-        if self._groups is not None and not self._groups.informers:
-            log.warning(WITHOUT_GROUPS, POD_GROUPS)
-        informers = () if self._groups is None else self._groups.informers
-        return [group for each in informers for group in each.store.values()]
-
     # Observations
 
-    def _follow_groups(self) -> None:
-        for informer in () if self._groups is None else self._groups.informers:
-            self._follow(informer, PodScheduling.upsert_group, PodScheduling.delete_group)
+    def _kubevirts(self) -> Iterable[KubeVirt]:
+        informers = () if self._installations is None else self._installations.informers
+        return (kubevirt for informer in informers for kubevirt in informer.store.values())
 
-    def _follow(
-        self,
-        informer: Informer[T],
-        upsert: Callable[[PodScheduling, T], None],
-        delete: Callable[[PodScheduling, T], None],
-    ) -> None:
-        """Report changed objects to the scheduling of the term."""
+    def _follow_installations(self) -> None:
+        """Apply the limits of KubeVirt now, and whenever its configuration changes."""
+        if self._installations is None:
+            return  # it is being created
+        self._review_limits()
+        for informer in self._installations.informers:
+            informer.subscribe(lambda _: self._review_limits())
 
-        def changed(object_: T) -> None:
-            if self._term is not None:
-                upsert(self._term.pods, object_)
-
-        def deleted(object_: T) -> None:
-            if self._term is not None:
-                delete(self._term.pods, object_)
-
-        self._store_changes.follow(informer, changed, deleted)
-
-    def _pods_changed(self, batch: Batch[Pod]) -> None:
-        if self._term is None:
-            return
-        pods = self._term.pods
-        for change in batch.changes:
-            match change:
-                case Updated(old, new) if old.spec.nodeName and not new.spec.nodeName:
-                    pods.reset_pod(new)
-                case Updated(old, new):
-                    pods.upsert_pod(new, old)
-                case Added(new):
-                    pods.upsert_pod(new)
-                case Deleted(old):
-                    pods.delete_pod(old)
+    def _review_limits(self) -> None:
+        if self._term is not None and self._term.machines is not None:
+            self._term.machines.review_limits()

@@ -2,22 +2,23 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from fairway.api.kubevirt import VirtualMachineInstance, VirtualMachineInstanceMigration
+from fairway.api.resources import VIRTUAL_MACHINE_MIGRATIONS, VIRTUAL_MACHINES
 from fairway.api.virtual_machine import VirtualMachine, VirtualMachineMigration
-from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.machines.kinds import INSTANCE_MIGRATIONS, INSTANCES
-from fairway.controllers.machines.machine_objects import MachineObjects
-from fairway.controllers.optional_kinds import OptionalKinds
-from fairway.kube import Informer, Resource
-from fairway.kube.resource import VIRTUAL_MACHINE_MIGRATIONS, VIRTUAL_MACHINES
-from fairway.machines import kubevirt, neonvm
-from fairway.machines.kubevirt import INSTANCE_KIND, KubeVirtMigrator
-from fairway.machines.machine import VIRTUAL_MACHINE
-from fairway.machines.migration import Migration
-from fairway.machines.migrator import Migrator
-from fairway.machines.neonvm import NeonVMMigrator
+from fairway.controllers.machines.objects import MachineObjects
+from fairway.controllers.runtime.informer_factory import InformerFactory
+from fairway.controllers.runtime.optional_kinds import OptionalKinds
+from fairway.workloads.machines.kubevirt import INSTANCE_KIND, KubeVirtMigrator
+from fairway.workloads.machines.machine import VIRTUAL_MACHINE
+from fairway.workloads.machines.migration import Migration
+from fairway.workloads.machines.migration_record import is_ours
+from fairway.workloads.machines.migrator import Migrator
+from fairway.workloads.machines.neonvm import NeonVMMigrator
+from kubewire.api.resource import Key
+from kubewire.client import Informer, Resource
 
 MigrationObject = VirtualMachineMigration | VirtualMachineInstanceMigration
 MachineObject = VirtualMachine | VirtualMachineInstance
@@ -27,26 +28,20 @@ MachineObject = VirtualMachine | VirtualMachineInstance
 class HypervisorKinds:
     machines: Resource[Any]
     migrations: Resource[Any]
-    object_of: Callable[[Migration], dict[str, Any]]
-    """Returns the object that starts a migration."""
 
 
-NEONVM: Final = HypervisorKinds(
-    machines=VIRTUAL_MACHINES, migrations=VIRTUAL_MACHINE_MIGRATIONS, object_of=neonvm.migration_object
-)
-KUBEVIRT: Final = HypervisorKinds(
-    machines=INSTANCES, migrations=INSTANCE_MIGRATIONS, object_of=kubevirt.migration_object
-)
+NEONVM: Final = HypervisorKinds(machines=VIRTUAL_MACHINES, migrations=VIRTUAL_MACHINE_MIGRATIONS)
+KUBEVIRT: Final = HypervisorKinds(machines=INSTANCES, migrations=INSTANCE_MIGRATIONS)
 HYPERVISORS: Final[Mapping[str, HypervisorKinds]] = {VIRTUAL_MACHINE: NEONVM, INSTANCE_KIND: KUBEVIRT}
 """By the kind of their machines."""
 
 
-def find_record(object_: MigrationObject, records: Mapping[str, Migration]) -> Migration | None:
-    """Return the migration whose record an object has; ``records`` are by id."""
-    found, meta = records.get(object_.metadata.name), object_.metadata
-    if found is None or found.source.namespace != meta.namespace:
+def find_record(object_: MigrationObject, find: Callable[[str], Migration | None]) -> Migration | None:
+    """Return the migration that an object carries out; ``find`` returns the one with an id."""
+    migration, meta = find(object_.metadata.name), object_.metadata
+    if migration is None or migration.source.namespace != meta.namespace:
         return None
-    return found if HYPERVISORS[found.kind].migrations.kind == object_.kind else None
+    return migration if HYPERVISORS[migration.kind].migrations.kind == object_.kind else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +54,8 @@ class Hypervisor:
 
 Hypervisors = Mapping[str, Hypervisor]
 
+M = TypeVar("M", VirtualMachineMigration, VirtualMachineInstanceMigration)
+
 
 def watch_hypervisors(
     informers: InformerFactory, kinds: frozenset[str] | None, *, changed: Callable[[], None]
@@ -67,36 +64,42 @@ def watch_hypervisors(
     hypervisor begins or ends to be served."""
     return {
         kind: OptionalKinds(
-            informers, (each.machines, each.migrations), changed=changed, fixed=kinds is not None
+            informers, (hypervisor.machines, hypervisor.migrations), changed=changed, fixed=kinds is not None
         )
-        for kind, each in HYPERVISORS.items()
+        for kind, hypervisor in HYPERVISORS.items()
         if kinds is None or kind in kinds
     }
 
 
 def served_hypervisors(watched: Mapping[str, OptionalKinds]) -> dict[str, Hypervisor]:
     return {
-        kind: Hypervisor(machines=each.informers[0], migrations=each.informers[1])
-        for kind, each in watched.items()
-        if each.informers
+        kind: Hypervisor(machines=kinds.informers[0], migrations=kinds.informers[1])
+        for kind, kinds in watched.items()
+        if kinds.informers
     }
 
 
 def migrators_of(hypervisors: Hypervisors, objects: MachineObjects) -> dict[str, Migrator]:
     """Return how the machines of each kind are moved."""
-    found: dict[str, Migrator] = {}
+    migrators: dict[str, Migrator] = {}
     if VIRTUAL_MACHINE in hypervisors:
-        found[VIRTUAL_MACHINE] = NeonVMMigrator(
-            migrations=lambda namespace, name: objects.migrations.get((namespace, name)),
+        migrators[VIRTUAL_MACHINE] = NeonVMMigrator(
+            migrations=lambda namespace, name: _ours(objects.migrations, (namespace, name)),
             machines=lambda namespace, name: objects.machines.get((namespace, name)),
             pods=lambda namespace, name: objects.pods.get((namespace, name)),
             hosts=objects.hosts,
         )
     if INSTANCE_KIND in hypervisors:
-        found[INSTANCE_KIND] = KubeVirtMigrator(
-            migrations=lambda namespace, name: objects.instance_migrations.get((namespace, name)),
+        migrators[INSTANCE_KIND] = KubeVirtMigrator(
+            migrations=lambda namespace, name: _ours(objects.instance_migrations, (namespace, name)),
             target_pods=objects.pod_of_migration,
             pods=lambda namespace, name: objects.pods.get((namespace, name)),
             hosts=objects.hosts,
         )
-    return found
+    return migrators
+
+
+def _ours(objects: Mapping[Key, M], key: Key) -> M | None:
+    """Return an object that this scheduler created. Another one with its name must be left alone."""
+    created = objects.get(key)
+    return created if created is not None and is_ours(created) else None

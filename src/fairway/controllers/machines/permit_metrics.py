@@ -6,10 +6,10 @@ from typing import Final
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from fairway.machines.migration import Phase
-from fairway.machines.relief import CAPACITY_NEEDED
-from fairway.machines.state import EARMARK_EXPIRED, MachineState
 from fairway.observe.meters import REACTION_BUCKETS, Definition, Meters
+from fairway.workloads.machines.migration import Phase
+from fairway.workloads.machines.relief import CAPACITY_NEEDED
+from fairway.workloads.machines.state import EARMARK_EXPIRED, MachineState
 
 REQUESTS: Final = Definition(
     name="fairway_machines_permit_requests_total",
@@ -98,9 +98,10 @@ class PermitMetrics:
 
 
 def _denied(state: MachineState | None) -> int:
-    return 0 if state is None else sum(each.denied for each in state.permits.demands.values())
+    return 0 if state is None else sum(len(node.denied) for node in state.table.nodes.values())
 
 
 def _migrations(state: Callable[[], MachineState | None], phase: Phase) -> int:
-    found = state()
-    return 0 if found is None else sum(each.phase is phase for each in found.migrations.records.values())
+    current = state()
+    migrations = [] if current is None else current.table.all_migrations()
+    return sum(migration.phase is phase for migration in migrations)

@@ -1,4 +1,6 @@
-"""The HTTPS server of the agents' protocol: one JSON request, one JSON reply.
+"""The servers of the agents' protocol: one JSON request, one JSON reply.
+
+``serving_permits`` is the HTTPS server. ``serving_insecure_permits`` speaks plain HTTP, for agents without credentials.
 
 An agent posts a request to ``/permit``, or to ``/`` as NeonVM's agents do. The reply has the permit, which is written
 to the VirtualMachine by then. A refused request has a status and a message: ``{"error": "..."}``. Demand that is denied
@@ -11,18 +13,18 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 from aiohttp import web
 
-from fairway.controllers.machines.agent_access import PATH, AgentAccess, AgentRefused
+from fairway.controllers.machines.agent_access import PATH, Agent, AgentAccess, AgentRefused
+from fairway.controllers.machines.agent_addresses import AgentAddresses
 from fairway.controllers.serving.access import Authorizer
 from fairway.controllers.serving.address import Address
 from fairway.controllers.serving.certificate import CertificateFiles, FileCertificate, SelfSignedCertificate
-from fairway.controllers.serving.http_server import BodyTooLarge, listening, read_body
-from fairway.kube import SYSTEM_CLOCK, Client, Clock
-from fairway.machines.permit_protocol import (
+from fairway.controllers.serving.http_server import BODY_SECONDS, BodyTooLarge, listening, read_body, trust
+from fairway.workloads.machines.permit_protocol import (
     LARGEST_BODY,
     TOO_MUCH,
     UNAVAILABLE,
@@ -32,13 +34,13 @@ from fairway.machines.permit_protocol import (
     decode_request,
     encode_reply,
 )
+from kubewire.client import SYSTEM_CLOCK, Client, Clock
 
 log: Final = logging.getLogger(__name__)
 
 PATHS: Final = ("/", PATH)
 
 DEFAULT_AUDIENCE: Final = "fairway.dev/permits"
-BODY_SECONDS: Final = 5.0
 ANSWER_SECONDS: Final = 5.0
 """How long a request waits until its permit is written."""
 JSON: Final = "application/json"
@@ -48,6 +50,10 @@ NO_SUCH_METHOD: Final = "method {method} is not allowed: use POST"
 BODY_TOO_LARGE: Final = f"the request has more than {LARGEST_BODY} bytes"
 BODY_TOO_SLOW: Final = f"the body did not arrive within {BODY_SECONDS:.0f} seconds"
 NOT_ANSWERED: Final = f"the permit was not written within {ANSWER_SECONDS:.0f} seconds; ask again"
+
+INSECURE: Final = (
+    "permits at %s over plain HTTP, without credentials: the source address alone proves an agent  agents=%s"
+)
 
 Ask = Callable[[PermitRequest, str], Awaitable[Permit]]
 """Answers a request of the agent on a node, which is empty for a cluster-wide agent. Raises PermitError."""
@@ -91,10 +97,29 @@ async def serving_permits(
         yield address
 
 
+@asynccontextmanager
+async def serving_insecure_permits(
+    address: Address,
+    agents: AgentAddresses,
+    ask: Ask,
+    *,
+    observe: Observe = lambda _status, _seconds: None,
+    clock: Clock = SYSTEM_CLOCK,
+) -> AsyncIterator[Address]:
+    """Serve over plain HTTP while the block runs, to agents that their address identifies. Raises OSError."""
+    endpoint = PermitEndpoint(agents, ask, observe=observe, clock=clock)
+    async with listening(address, endpoint.handle) as actual:
+        log.warning(INSECURE, actual, agents.selector)
+        yield actual
+
+
+class Access(Protocol):
+    async def identify(self, request: web.BaseRequest) -> Agent:
+        """Return who asks. Raises AgentRefused."""
+
+
 class PermitEndpoint:
-    def __init__(
-        self, access: AgentAccess, ask: Ask, *, observe: Observe, clock: Clock = SYSTEM_CLOCK
-    ) -> None:
+    def __init__(self, access: Access, ask: Ask, *, observe: Observe, clock: Clock = SYSTEM_CLOCK) -> None:
         self._access, self._ask, self._observe, self._clock = access, ask, observe, clock
 
     async def handle(self, request: web.BaseRequest) -> web.Response:
@@ -113,6 +138,7 @@ class PermitEndpoint:
         if request.method != "POST":
             raise PermitError(405, NO_SUCH_METHOD.format(method=request.method))
         agent = await self._access.identify(request)
+        trust(request)
         asked = decode_request(await _body(request))
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
@@ -123,8 +149,7 @@ class PermitEndpoint:
 
 async def _body(request: web.BaseRequest) -> bytes:
     try:
-        async with asyncio.timeout(BODY_SECONDS):
-            return await read_body(request, limit=LARGEST_BODY)
+        return await read_body(request, limit=LARGEST_BODY)
     except BodyTooLarge:
         raise PermitError(TOO_MUCH, BODY_TOO_LARGE) from None
     except TimeoutError:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from fairway.engine.workload import ResourceList
-from fairway.machines.permit_protocol import Permit, PermitError, PermitRequest
+from fairway.workloads.machines.permit_protocol import Permit, PermitError, PermitRequest
 
 PodName = tuple[str, str]
 """(namespace, name)."""
@@ -59,9 +59,9 @@ class WaitingAgents:
 
     def refuse_all(self, refusal: PermitError) -> None:
         for waiting in self._waiting.values():
-            for each in waiting:
-                if not each.done():
-                    each.set_result(refusal)
+            for future in waiting:
+                if not future.done():
+                    future.set_result(refusal)
 
 
 def _limited(permit: Permit, requested: ResourceList) -> Permit:

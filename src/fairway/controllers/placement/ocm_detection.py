@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from fairway.api.lease import Lease, parse_micro_time
-from fairway.kube import Client, Forbidden, KubeError, NotFound
-from fairway.kube.lease import CLOCKS_APART, LEASES, effective_lease_seconds
+from kubewire.api.lease import Lease, parse_micro_time
+from kubewire.client import Client, Forbidden, KubeError, NotFound
+from kubewire.client.lease import CLOCKS_APART, LEASES, effective_lease_seconds
 
 log: Final = logging.getLogger(__name__)
 
@@ -33,9 +33,9 @@ CANNOT_TELL: Final = (
 
 
 class OcmControllerRunning(Exception):
-    def __init__(self, found: "OcmLease") -> None:
-        self.found = found
-        super().__init__(RUNS.format(holder=found.holder, namespace=found.namespace, name=LEASE))
+    def __init__(self, lease: "OcmLease") -> None:
+        self.lease = lease
+        super().__init__(RUNS.format(holder=lease.holder, namespace=lease.namespace, name=LEASE))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,25 +1,24 @@
-"""The queue of placements: the engine's scheduling queue, with a clock, metrics, and a way to wait for it.
+"""The queue of placements: the engine's scheduling queue, with a clock and metrics.
 
 Placements are queued by name: one that is deleted and created again waits until the writes of its predecessor have
 ended.
 """
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from fairway.api.meta import format_time
 from fairway.api.placement import Placement
-from fairway.clusters import cells
 from fairway.engine.dependencies import Dependencies, Event
 from fairway.engine.profile import OnFault, Profile
 from fairway.engine.queue import Backoff, Explanation, Rejection, RetryLimit, SchedulingQueue
 from fairway.engine.workload import Workload, WorkloadKey
-from fairway.fleet.instant import SECOND, Micros, to_micros
-from fairway.kube import Clock
-from fairway.kube.workqueue import Observer
+from fairway.hosts.clusters import cells
+from fairway.hosts.instant import SECOND, Micros, to_micros
+from kubewire.api.meta import format_time
+from kubewire.client import Clock
+from kubewire.client.workqueue import UNOBSERVED, QueueObserver
 
 Owner = tuple[str, str]
 """(namespace, name) of a placement."""
@@ -32,10 +31,8 @@ RETRIES_EVERY: Final[Micros] = SECOND // 100
 ten thousand placements waiting for a quarter of an hour after a hub refused them once."""
 
 NEW_TERM: Final = "this process became the leader"
-DISTURBED: Final = "another client changed its status or a decision"
+DIRTY: Final = "another client changed its status or a decision"
 LISTED: Final = Event(label="all clusters were listed", wildcard=True)
-
-_SILENT: Final = Observer()
 
 
 class PlacementQueue:
@@ -47,7 +44,7 @@ class PlacementQueue:
         *,
         profile: Profile | None = None,
         backoff: Backoff = BACKOFF,
-        observer: Observer = _SILENT,
+        observer: QueueObserver = UNOBSERVED,
     ) -> None:
         self._clock, self._observer = clock, observer
         self._queue = SchedulingQueue(
@@ -58,7 +55,8 @@ class PlacementQueue:
             retries=RetryLimit(burst=RETRIES_BURST, every=RETRIES_EVERY),
             describe=cells.describe,
         )
-        self._more = asyncio.Event()
+        self.on_change: Callable[[], None] = lambda: None
+        """Called when a placement may have become ready, or a deadline is new."""
         self._idle = asyncio.Event()
         self._idle.set()
         self._started: dict[Owner, Micros] = {}
@@ -111,10 +109,6 @@ class PlacementQueue:
 
     # From the controller
 
-    def ready(self) -> list[Owner]:
-        """Return the placements that are ready, in no order."""
-        return [(key.namespace, key.name) for key in self._queue.ready(now=self.now())]
-
     def pop(self, owner: Owner | None = None) -> Owner | None:
         """Take the next placement, or the given one if it is ready."""
         now = self.now()
@@ -129,18 +123,14 @@ class PlacementQueue:
         self._observer.started(waited=waited / SECOND, depth=self._queue.active)
         return owner
 
-    async def get(self) -> Owner:
-        """Wait for the next placement, without polling. Only one task may wait."""
-        while (owner := self.pop()) is None:
-            self._more.clear()
-            deadline = self._queue.next_deadline()
-            if deadline is None:
-                await self._more.wait()
-                continue
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(max(0, deadline - self.now()) / SECOND):
-                    await self._more.wait()
-        return owner
+    def next_deadline(self) -> Micros | None:
+        """Return when a placement becomes ready without an event."""
+        return self._queue.next_deadline()
+
+    def next_wait(self) -> float | None:
+        """Return the seconds until then."""
+        deadline = self.next_deadline()
+        return None if deadline is None else max(0, deadline - self.now()) / SECOND
 
     def woken(self, owner: Owner) -> Micros | None:
         """Return when a placement was woken for the attempt in flight."""
@@ -159,31 +149,31 @@ class PlacementQueue:
         self._queue.bind(_key(owner), dependencies)
 
     def settle(self, owner: Owner, dependencies: Dependencies, *, after: float | None) -> None:
-        """Return a placement until something that it depends on changes, or so many seconds have passed."""
+        """Put back a placement until something that it depends on changes, or so many seconds have passed."""
         now = self.now()
         deadline = None if after is None else now + int(after * SECOND)
         self._queue.settle(_key(owner), dependencies, now=now, deadline=deadline)
         self._returned(owner)
 
     def reject(self, owner: Owner, rejections: tuple[Rejection, ...], dependencies: Dependencies) -> None:
-        """Return a placement whose decision was rejected by plugins at its commit, until something changes that they
-        read, or that the decision depends on."""
+        """Put back a placement whose decision was rejected by plugins at its commit, until something changes that
+        they read, or that the decision depends on."""
         self._queue.reject(_key(owner), rejections, now=self.now(), dependencies=dependencies)
         self._returned(owner)
 
-    def hasten(self, owner: Owner, *, after: float) -> None:
+    def lower_deadline(self, owner: Owner, *, after: float) -> None:
         """Try a settled placement again after so many seconds, unless it is to be tried earlier."""
-        self._queue.hasten(_key(owner), self.now() + int(after * SECOND))
-        self._more.set()  # the next deadline may be new
+        self._queue.lower_deadline(_key(owner), self.now() + int(after * SECOND))
+        self.on_change()  # the next deadline may be new
 
     def fail(self, owner: Owner, error: str) -> None:
-        """Return a placement after an error, to retry it after its back-off."""
+        """Put back a placement after an error, to retry it after its back-off."""
         self._observer.retried()
         self._queue.fail(_key(owner), error, now=self.now())
         self._returned(owner)
 
     def release(self, owner: Owner) -> None:
-        """Return a placement whose attempt was abandoned."""
+        """Put back a placement whose attempt was abandoned."""
         self._queue.release(_key(owner), now=self.now())
         self._returned(owner)
 
@@ -192,8 +182,8 @@ class PlacementQueue:
 
     def describe(self, owner: Owner) -> dict[str, Any] | None:
         """Return the explanation as a document, with times of the wall clock."""
-        found = self.explain(owner)
-        if found is None:
+        explanation = self.explain(owner)
+        if explanation is None:
             return None
         now, wall = self.now(), self._clock.wall()
 
@@ -202,14 +192,14 @@ class PlacementQueue:
 
         return {
             "placement": "/".join(owner),
-            "state": found.state.value,
-            "since": time_of(found.since),
-            "added": time_of(found.added),
-            "attempts": found.attempts,
-            "trigger": found.trigger,
-            "reasons": list(found.reasons),
-            "wakes": list(found.wakes),
-            "nextTry": None if found.next_try is None else time_of(found.next_try),
+            "state": explanation.state.value,
+            "since": time_of(explanation.since),
+            "added": time_of(explanation.added),
+            "attempts": explanation.attempts,
+            "trigger": explanation.trigger,
+            "reasons": list(explanation.reasons),
+            "wakes": list(explanation.wakes),
+            "nextTry": None if explanation.next_try is None else time_of(explanation.next_try),
         }
 
     async def join(self) -> None:
@@ -219,7 +209,7 @@ class PlacementQueue:
             await self._idle.wait()
 
     def _woke(self, keys: Iterable[WorkloadKey]) -> None:
-        self._more.set()
+        self.on_change()
         self._count()
         for key in keys:
             if self._queue.is_changed(key):
@@ -227,7 +217,7 @@ class PlacementQueue:
 
     def _returned(self, owner: Owner) -> None:
         self._observer.finished(took=(self.now() - self._started.pop(owner, self.now())) / SECOND)
-        self._more.set()  # a deadline may be new
+        self.on_change()  # a deadline may be new
         self._count()
         self._settled()
 

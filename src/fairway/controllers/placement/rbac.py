@@ -2,9 +2,9 @@
 
 from typing import Final
 
+from fairway.api.resources import HOSTED_CLUSTER_REQUESTS, MANAGED_CLUSTER_SCORES, MANAGED_CLUSTERS
 from fairway.controllers.placement.ocm_detection import LEASE
-from fairway.kube import HOSTED_CLUSTER_REQUESTS, MANAGED_CLUSTER_SCORES, MANAGED_CLUSTERS
-from fairway.kube.rbac import Rule
+from kubewire.client.rbac import Rule
 
 _READ: Final = ("list", "watch")
 _KINDS: Final = (

@@ -2,7 +2,7 @@
 
 A watch event about an object that is being written often arrives before the response. It is our own write or another
 client's; which one is known when all responses have arrived. A write is identified by its resource version, a deletion
-by the object's uid; either is a *sign*.
+by the object's uid; either is a *write id*.
 """
 
 from collections.abc import Iterable
@@ -12,8 +12,8 @@ from datetime import datetime
 from fairway.api.placement import Placement
 from fairway.engine.dependencies import Dependencies
 from fairway.engine.fault import Fault
-from fairway.fleet.instant import Micros
-from fairway.plugins.placement_workload import PlacementWorkload
+from fairway.hosts.instant import Micros
+from fairway.workloads.placement.workload import PlacementWorkload
 
 
 @dataclass(slots=True)
@@ -65,25 +65,25 @@ class PlacementRecord:
 
     def report_faults(self, faults: Iterable[Fault]) -> tuple[Fault, ...]:
         """Return the faults of plugins that had none in the decision before."""
-        known, found = self.faulty, tuple(faults)
-        self.faulty = frozenset((each.plugin, each.point) for each in found)
-        return tuple(each for each in found if (each.plugin, each.point) not in known)
+        known, current = self.faulty, tuple(faults)
+        self.faulty = frozenset((fault.plugin, fault.point) for fault in current)
+        return tuple(fault for fault in current if (fault.plugin, fault.point) not in known)
 
-    def observe(self, sign: str, *, pages: Iterable[str] = ()) -> bool:
+    def observe(self, write_id: str, *, pages: Iterable[str] = ()) -> bool:
         """Record a watch event. Return whether it may be our own write, so that it has to wait for the end; then
         ``pages`` are checked again."""
         if self.writing is None:
             return False
-        self.writing.observed.add(sign)
+        self.writing.observed.add(write_id)
         self.writing.pages.update(pages)
         return True
 
-    def answer(self, sign: str) -> None:
+    def answer(self, write_id: str) -> None:
         """Record the response to our own write."""
         if self.writing is not None:
-            self.writing.answered.add(sign)
+            self.writing.answered.add(write_id)
 
-    def disturb(self, *, externally_modified: bool) -> None:
+    def mark_dirty(self, *, externally_modified: bool) -> None:
         """The hub may no longer have what was decided."""
         self.settled = None
         self.externally_modified = self.externally_modified or externally_modified

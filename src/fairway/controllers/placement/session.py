@@ -1,25 +1,25 @@
 """The writes of one plan, from the first request to the last response.
 
     session = state.session(plan)
-    with session:
-        ...                          # requests; each response goes to the session
+    ...                              # requests; each response goes to the session
+    session.complete()               # or close(), after an error
 
 From the first line on the plan counts as written, so that placements decided meanwhile take it into account. At the end
-of the block the hub's state counts again, whatever became of the writes. Only a block that ends without an exception
-settles the placement: the hub has all of the plan.
+the hub's state counts again, whatever became of the writes. Only ``complete`` settles the placement: the hub has all of
+the plan.
 """
 
 from collections.abc import Iterable
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from fairway.api.decision import PlacementDecision
 from fairway.api.placement import Placement
-from fairway.clusters.decisions import Holding
 from fairway.controllers.placement.record import InflightWrite, PlacementRecord
 from fairway.engine.dependencies import Dependencies
-from fairway.placement.commits import Step as CommitStep
-from fairway.placement.reconcile_plan import ReconcilePlan
+from fairway.hosts.clusters.decisions import Holding
+from fairway.workloads.placement.commits import Step as CommitStep
+from fairway.workloads.placement.reconcile_plan import ReconcilePlan
+from fairway.workloads.placement.workload import PlacementWorkload
 
 if TYPE_CHECKING:
     from fairway.controllers.placement.state import PlacementState
@@ -40,24 +40,21 @@ class WriteSession:
         if not plan.empty:
             self._begin()
 
-    def __enter__(self) -> "WriteSession":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def complete(self) -> None:
+        """End the session: the hub has all of the plan."""
         self.close()
-        if error is None:
-            self._settle()
+        self._settle()
 
-    def close(self) -> bool:
-        """Use the hub's state again. Return False if the session has ended already."""
-        if not self._open:
-            return False
-        self._open = False
-        if not self.plan.empty:
-            self._end()
-        return True
+    def close(self) -> None:
+        """End the session, whatever became of the writes: the hub's state counts again."""
+        if self._open:
+            self._open = False
+            if not self.plan.empty:
+                self._end()
+
+    @property
+    def workload(self) -> PlacementWorkload:
+        return self._record.workload
 
     @property
     def dependencies(self) -> Dependencies:
@@ -83,8 +80,8 @@ class WriteSession:
 
     def adopt(self, decisions: Iterable[PlacementDecision]) -> None:
         """A plugin wrote these pages on our behalf, perhaps in several steps."""
-        for each in decisions:
-            self.wrote(each)
+        for decision in decisions:
+            self.wrote(decision)
         self._writing.answered |= self._writing.observed
         self.wrote_pages()
 
@@ -113,7 +110,7 @@ class WriteSession:
                 names.add(page.name)
                 holding = Holding(owner=self.owner, clusters=page.clusters)
                 fleet.hold(namespace=namespace, name=page.name, holding=holding)
-            for name in self._state.own(self.owner):
+            for name in self._state.decisions_of(self.owner):
                 if name not in names:
                     names.add(name)
                     fleet.hold(namespace=namespace, name=name, holding=None)
@@ -128,7 +125,7 @@ class WriteSession:
             else:
                 fleet.upsert_decision(actual)
         if self._writing.externally_modified:
-            self._state.disturb(self.owner, externally_modified=True)
+            self._state.mark_dirty(self.owner, externally_modified=True)
 
     def _settle(self) -> None:
         """The hub has all of the plan."""

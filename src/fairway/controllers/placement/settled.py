@@ -11,9 +11,9 @@ from fairway.api.placement import SORT_BY_SCORE
 from fairway.controllers.placement.queue import Owner
 from fairway.controllers.placement.record import PlacementRecord
 from fairway.engine.outcome import Outcome
-from fairway.fleet.instant import Micros, from_micros
-from fairway.placement.reconcile_plan import due_of, stamp_due_of
-from fairway.plugins.predicate import has_expressions
+from fairway.hosts.instant import Micros, from_micros
+from fairway.workloads.placement.plugins.predicate import has_expressions
+from fairway.workloads.placement.reconcile_plan import due_of, stamp_due_of
 
 _TICK: Final = timedelta(milliseconds=1)
 """Timers use another clock than expiry times; a margin so that none fires too early."""
@@ -27,10 +27,10 @@ class SettledCheck:
     """Whether placements stay as they are after one change, without the cost of deciding them.
 
     ``follow(record)`` runs an incremental cycle; None if that is not possible. Placements that share a memo share its
-    outcome. ``hasten(owner, until)`` is called for a placement that is to be decided earlier than planned before.
+    outcome. ``lower_deadline(owner, until)`` is called for a placement that must be decided earlier than planned.
     """
 
-    __slots__ = ("_checks", "_cycles", "_follow", "_hasten", "_now", "_outcomes", "_records")
+    __slots__ = ("_checks", "_cycles", "_follow", "_lower_deadline", "_now", "_outcomes", "_records")
 
     def __init__(
         self,
@@ -38,9 +38,9 @@ class SettledCheck:
         *,
         now: datetime,
         follow: Callable[[PlacementRecord], Outcome | None],
-        hasten: Callable[[Owner, Micros], None],
+        lower_deadline: Callable[[Owner, Micros], None],
     ) -> None:
-        self._records, self._now, self._follow, self._hasten = records, now, follow, hasten
+        self._records, self._now, self._follow, self._lower_deadline = records, now, follow, lower_deadline
         self._outcomes: dict[int, Outcome | None] = {}
         """By the number of the memo."""
         self._checks = self._cycles = 0
@@ -58,7 +58,7 @@ class SettledCheck:
             return False
         if record.until is None or until < record.until:
             record.until = until
-            self._hasten(owner, until)
+            self._lower_deadline(owner, until)
         return True
 
     def _outcome_of(self, record: PlacementRecord, memo: int) -> Outcome | None:

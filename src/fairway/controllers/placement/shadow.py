@@ -7,30 +7,32 @@ reasons, times of recorded scores) is not compared.
 import asyncio
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
 from typing import Any, ClassVar, Final
 
 from fairway.api.decision import PlacementDecision
-from fairway.api.meta import Condition, find_condition
 from fairway.api.placement import DecisionGroupStatus, Placement, PlacementStatus
-from fairway.controllers.informer_factory import InformerFactory
-from fairway.controllers.leadership import Leadership
 from fairway.controllers.placement.queue import BACKOFF, NEW_TERM, Owner, PlacementQueue
 from fairway.controllers.placement.shard import Shard
-from fairway.controllers.placement.slow_lane import SHORTEST_REST, SLICE_WORK, inspect
+from fairway.controllers.placement.slow_lane import SHORTEST_REST, SLICE_WORK, Budget, inspect
 from fairway.controllers.placement.state import PlacementState
-from fairway.controllers.reconciler import BROKE, Controller
+from fairway.controllers.runtime.informer_factory import InformerFactory
+from fairway.controllers.runtime.machine_memory import memo_limit
+from fairway.controllers.runtime.reconciler import BROKE, Controller
 from fairway.engine.dependencies import Dependencies
 from fairway.engine.outcome import Outcome
+from fairway.engine.pending import PendingAnswer
 from fairway.engine.points import NEVER_CHANGES
 from fairway.engine.profile import Profile
 from fairway.engine.queue import Backoff
-from fairway.fleet.instant import from_micros
-from fairway.kube import SYSTEM_CLOCK, Clock
-from fairway.kube.queue_metrics import QueueMetrics
+from fairway.hosts.instant import from_micros
 from fairway.observe.meters import Meters
-from fairway.placement import conditions, default_profile
-from fairway.placement.reconcile_plan import ReconcilePlan
-from fairway.placement.steps import Create, Delete, Fill, Relabel
+from fairway.workloads.placement import conditions, default_profile
+from fairway.workloads.placement.reconcile_plan import ReconcilePlan
+from fairway.workloads.placement.steps import Create, Delete, Fill, Relabel
+from kubewire.api.meta import Condition, find_condition
+from kubewire.client import SYSTEM_CLOCK, Clock
 
 log: Final = logging.getLogger(__name__)
 
@@ -67,16 +69,22 @@ class Shadow(Controller):
     ) -> None:
         self.meters, self.clock = meters, clock
         profile = profile or default_profile()
-        self.queue = PlacementQueue(
-            clock, profile=profile, backoff=backoff, observer=QueueMetrics(meters.queue(self.name))
+        self.queue = PlacementQueue(clock, profile=profile, backoff=backoff, observer=meters.queue(self.name))
+        self.state = PlacementState(
+            self.queue,
+            meters=meters,
+            profile=profile,
+            shard=shard,
+            memo_limit=memo_limit(),
+            lost=self._lost,
         )
-        self.state = PlacementState(self.queue, meters=meters, profile=profile, shard=shard, lost=self._lost)
         self.differences: dict[Owner, tuple[str, ...]] = {}
         """Differences that lasted, by placement."""
         self.compared = 0
         """Placements that were compared, and have not changed for long enough."""
         self._calculators, self._requests, self._settle = calculators, requests, settle
         self._since: dict[Owner, float] = {}
+        self._budget = Budget(clock, clusters=lambda: len(self.state.fleet))
 
     def watch(self, informers: InformerFactory) -> None:
         self.state.follow(informers, calculators=self._calculators, requests=self._requests)
@@ -86,11 +94,18 @@ class Shadow(Controller):
         self._since.pop(owner, None)
         self._report(owner, ())
 
-    async def run(self, _leadership: Leadership) -> None:
+    async def work(self) -> None:
+        changed = asyncio.Event()
+        self.queue.on_change = changed.set
         self.queue.wake(self.state.records, trigger=NEW_TERM)
         while True:
-            await self.attempt(await self.queue.get())
-            await asyncio.sleep(0)
+            changed.clear()
+            while (owner := self.queue.pop()) is not None:
+                await self.attempt(owner)
+                await asyncio.sleep(0)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self.queue.next_wait()):
+                    await changed.wait()
 
     async def attempt(self, owner: Owner) -> None:
         """Compare a placement that was taken from the queue, and return it."""
@@ -112,12 +127,12 @@ class Shadow(Controller):
         now = self.clock.wall()
         while not self.state.advance(owner, now=now, work=SLICE_WORK):
             await asyncio.sleep(SHORTEST_REST)
-        plan = self.state.look(owner, now=now)
-        found = () if plan is None else tuple(differences(plan, self.state.own(owner)))
+        plan = await self._decide(owner, now)
+        lasting = () if plan is None else tuple(differences(plan, self.state.decisions_of(owner)))
         after = None
         if plan is not None and plan.until not in (None, NEVER_CHANGES):
             after = max(0.0, (from_micros(plan.until or 0) - now).total_seconds())
-        if found:
+        if lasting:
             since = self._since.setdefault(owner, self.clock.monotonic())
             left = since + self._settle - self.clock.monotonic()
             if left > 0:
@@ -125,29 +140,37 @@ class Shadow(Controller):
         else:
             self._since.pop(owner, None)
         self.compared += 1
-        self._report(owner, found)
+        self._report(owner, lasting)
         return after
 
-    def _report(self, key: Owner, found: tuple[str, ...]) -> None:
+    async def _decide(self, owner: Owner, now: datetime) -> ReconcilePlan | None:
+        snapshot = self.state.fleet.snapshot()
+        while True:
+            try:
+                return self.state.decide(owner, now=now, snapshot=snapshot)
+            except PendingAnswer as pending:
+                await pending.fetch()
+
+    def _report(self, key: Owner, lasting: tuple[str, ...]) -> None:
         known = self.differences.get(key, ())
-        if found:
-            self.differences[key] = found
+        if lasting:
+            self.differences[key] = lasting
         else:
             self.differences.pop(key, None)
-        if found != known:
-            text = "; ".join(found)
-            log.warning(DIFFERS, *key, text) if found else log.info(AGREES, *key)
+        if lasting != known:
+            text = "; ".join(lasting)
+            log.warning(DIFFERS, *key, text) if lasting else log.info(AGREES, *key)
         self.meters.differences(len(self.differences))
 
     def find(self, namespace: str, name: str) -> Placement | None:
         return self.state.find(namespace, name)
 
     def describe_queue(self, namespace: str, name: str) -> dict[str, Any] | None:
-        found = self.queue.describe((namespace, name))
-        return None if found is None else {**found, "leading": False}
+        described = self.queue.describe((namespace, name))
+        return None if described is None else {**described, "leading": False}
 
     async def inspect(self, placement: Placement) -> Outcome:
-        return await inspect(self.state, placement, self.clock)
+        return await inspect(self.state, placement, self.clock, self._budget)
 
 
 def differences(plan: ReconcilePlan, own: Mapping[str, PlacementDecision]) -> Iterator[str]:
@@ -159,8 +182,8 @@ def differences(plan: ReconcilePlan, own: Mapping[str, PlacementDecision]) -> It
             case Delete(page):
                 yield SURPLUS.format(page=page)
             case Fill(page, decisions, changed=True, temporary=False) if page in own:
-                got = [each.clusterName for each in own[page].status.decisions]
-                want = [each.clusterName for each in decisions]
+                got = [decided.clusterName for decided in own[page].status.decisions]
+                want = [decided.clusterName for decided in decisions]
                 changes = _changes(got, want)
                 yield (OTHER_CLUSTERS if changes else OTHER_ORDER).format(page=page, changes=changes)
             case Relabel(page) if page.name in own and own[page.name].metadata.labels != page.labels:
@@ -191,9 +214,9 @@ def _status_differences(got: PlacementStatus, want: PlacementStatus) -> Iterator
 
 def _groups(groups: Sequence[DecisionGroupStatus], *, but: Sequence[DecisionGroupStatus]) -> str:
     """Describe groups by name; with all details if the names are equal."""
-    names = [each.decisionGroupName or UNNAMED for each in groups]
-    if names == [each.decisionGroupName or UNNAMED for each in but]:
-        pages = (f"{each.clusterCount} on {_some(each.decisions)}" for each in groups)
+    names = [group.decisionGroupName or UNNAMED for group in groups]
+    if names == [group.decisionGroupName or UNNAMED for group in but]:
+        pages = (f"{group.clusterCount} on {_some(group.decisions)}" for group in groups)
         names = [f"{name} ({page})" for name, page in zip(names, pages, strict=True)]
     return _some(names)
 

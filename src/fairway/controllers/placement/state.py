@@ -1,10 +1,11 @@
 """State of the placement controller: the fleet, placements and decisions, and what follows from changes of them.
 
-No I/O: changes come in, placements to requeue go out, and ``look`` returns a plan. ``session`` is the only way to
+No I/O: changes come in, placements to requeue go out, and ``decide`` returns a plan. ``session`` is the only way to
 write it. There a plan counts as written at once, so that the next placement in a burst takes it into account before the
 hub has responded.
 
-The hub's responses to our own writes count like watch events, also for placements (see ``decision_cache``).
+The informers of placements and decisions get the hub's responses to our own writes, so their changes include our own.
+They arrive in order: neither a late watch event nor a late response makes an object older.
 """
 
 import logging
@@ -16,28 +17,8 @@ from functools import partial
 from typing import Any, Final, cast
 
 from fairway.api.decision import PlacementDecision
-from fairway.api.meta import ObjectMeta
 from fairway.api.placement import Placement
-from fairway.clusters import Fleet, cells, objects
-from fairway.controllers.informer_factory import InformerFactory
-from fairway.controllers.placement.decision_cache import DecisionCache, placement_of
-from fairway.controllers.placement.queue import DISTURBED, LISTED, Owner, PlacementQueue
-from fairway.controllers.placement.record import PlacementRecord
-from fairway.controllers.placement.session import WriteSession
-from fairway.controllers.placement.settled import SettledCheck, delay_until, settled_until
-from fairway.controllers.placement.shard import Shard
-from fairway.controllers.placement.unobserved_writes import UnobservedWrites, is_newer, is_same_version
-from fairway.engine import cycle
-from fairway.engine.dependencies import Event
-from fairway.engine.fault import FaultError
-from fairway.engine.memory import Memory
-from fairway.engine.outcome import Outcome
-from fairway.engine.points import NEVER_CHANGES
-from fairway.engine.profile import Profile
-from fairway.engine.workload import HostKey
-from fairway.fleet.instant import Micros, to_micros
-from fairway.fleet.journal import NOTHING, Change
-from fairway.kube import (
+from fairway.api.resources import (
     ADD_ON_PLACEMENT_SCORES,
     HOSTED_CLUSTER_REQUESTS,
     MANAGED_CLUSTER_SCORES,
@@ -46,23 +27,39 @@ from fairway.kube import (
     MANAGED_CLUSTERS,
     PLACEMENT_DECISIONS,
     PLACEMENTS,
-    Added,
-    Batch,
-    Deleted,
-    Informer,
-    Resource,
-    Updated,
 )
+from fairway.controllers.placement.decision_index import DecisionIndex, placement_of
+from fairway.controllers.placement.queue import DIRTY, LISTED, Owner, PlacementQueue
+from fairway.controllers.placement.record import PlacementRecord
+from fairway.controllers.placement.session import WriteSession
+from fairway.controllers.placement.settled import SettledCheck, delay_until, settled_until
+from fairway.controllers.placement.shard import Shard
+from fairway.controllers.runtime.informer_factory import InformerFactory
+from fairway.engine import cycle
+from fairway.engine.dependencies import Event
+from fairway.engine.fault import FaultError
+from fairway.engine.memory import DEFAULT_LIMIT, Memory
+from fairway.engine.outcome import Outcome
+from fairway.engine.pending import PendingAnswer
+from fairway.engine.points import NEVER_CHANGES
+from fairway.engine.profile import Profile
+from fairway.engine.workload import HostKey
+from fairway.hosts.clusters import Fleet, cells, objects
+from fairway.hosts.clusters.snapshot import ClusterSnapshot
+from fairway.hosts.instant import Micros, to_micros
+from fairway.hosts.journal import NOTHING, Change
 from fairway.observe.meters import Meters
-from fairway.placement import default_profile, verdict
-from fairway.placement.alike import AlikePlacements
-from fairway.placement.commits import is_committed
-from fairway.placement.debits import debits_of, rebuild_debits
-from fairway.placement.dependencies import dependencies_of
-from fairway.placement.reconcile_plan import ReconcilePlan, due_of, make_plan
-from fairway.placement.selection import host_key, selection_of
-from fairway.plugins.placement_workload import PlacementWorkload
-from fairway.plugins.work_budget import Paused
+from fairway.workloads.placement import default_profile, verdict
+from fairway.workloads.placement.alike import AlikePlacements
+from fairway.workloads.placement.commits import is_committed
+from fairway.workloads.placement.debits import debits_of, rebuild_debits
+from fairway.workloads.placement.dependencies import dependencies_of
+from fairway.workloads.placement.plugins.work_budget import Paused
+from fairway.workloads.placement.reconcile_plan import ReconcilePlan, due_of, make_plan
+from fairway.workloads.placement.selection import host_key, selection_of
+from fairway.workloads.placement.workload import PlacementWorkload
+from kubewire.api.meta import ObjectMeta
+from kubewire.client import Added, Batch, Deleted, Informer, Resource
 
 log: Final = logging.getLogger(__name__)
 
@@ -86,6 +83,9 @@ class PlacementState:
     Placements outside of ``shard`` are ignored; their decisions are not, because Balance counts them.
     """
 
+    _decision_informer: Informer[PlacementDecision]
+    _placement_informer: Informer[Placement]
+
     def __init__(
         self,
         queue: PlacementQueue,
@@ -93,22 +93,18 @@ class PlacementState:
         meters: Meters,
         profile: Profile | None = None,
         shard: Shard | None = None,
+        memo_limit: int = DEFAULT_LIMIT,
         lost: Callable[[Owner], None] = lambda _: None,
     ) -> None:
         self.fleet = Fleet()
         self.profile = profile or default_profile()
         self.records: dict[Owner, PlacementRecord] = {}
-        self._queue, self._lost_one = queue, lost
+        self._queue, self._on_lost = queue, lost
         self._commits, self._debits = is_committed(self.profile), debits_of(self.profile)
         self._meters = meters
         self._shard = shard or Shard()
-        self._memory = Memory(alike=AlikePlacements(self.profile))
-        self._decisions = DecisionCache()
-        self._observed_placements: Mapping[Owner, Placement] = {}
-        """The informer's store, which may be behind the hub's responses to us."""
-        self._unobserved_placements = UnobservedWrites()
-        self._epochs: dict[str, tuple[int, str]] = {}
-        """By kind, with the version of the list that began the epoch."""
+        self._memory = Memory(limit=memo_limit, alike=AlikePlacements(self.profile))
+        self._decisions = DecisionIndex()
 
     def follow(self, informers: InformerFactory, *, calculators: bool, requests: bool = False) -> None:
         """``calculators``: whether the hub serves ManagedClusterScores; ``requests``: HostedClusterRequests."""
@@ -125,82 +121,47 @@ class PlacementState:
         for resource in (*kinds, *optional):
             informer: Informer[Any] = informers.of(cast("Resource[Any]", resource))
             informer.subscribe(_guarded(partial(self.objects_changed, resource.kind)))
-        decisions, placements = informers.of(PLACEMENT_DECISIONS), informers.of(PLACEMENTS)
-        self._decisions.follow(decisions.store)
-        self._observed_placements = placements.store
-        decisions.subscribe(_guarded(self.seen_decisions))
-        placements.subscribe(_guarded(self.seen_placements))
+        self._decision_informer = informers.of(PLACEMENT_DECISIONS)
+        self._placement_informer = informers.of(PLACEMENTS)
+        self._decision_informer.subscribe(_guarded(self.on_decisions))
+        self._placement_informer.subscribe(_guarded(self.on_placements))
 
     # Changes
 
     def objects_changed(self, kind: str, batch: Batch[Any]) -> None:
         """Bring the fleet up to date with objects of one kind."""
-        self._went_back(kind, batch)
         if batch.listed and self._is_initial(kind, batch):
-            objects.load(self.fleet, (each.object for each in batch.changes if isinstance(each, Added)))
+            objects.load(self.fleet, (change.object for change in batch.changes if isinstance(change, Added)))
             self._queue.change(LISTED)
             return
         few = kind in SCORE_KINDS and len(batch.changes) <= FEW_SCORES
-        for each in batch.changes:
-            update = objects.delete if isinstance(each, Deleted) else objects.upsert
-            thing = _new(each)
-            self._tell(kind, thing.metadata, update(self.fleet, thing), check=few)
+        for change in batch.changes:
+            update = objects.delete if isinstance(change, Deleted) else objects.upsert
+            thing = change.object
+            self._publish_change(kind, thing.metadata, update(self.fleet, thing), check=few)
 
     def _is_initial(self, kind: str, batch: Batch[Any]) -> bool:
         """Whether a list fills the fleet, so that loading it at once is faster than following single changes."""
         if kind == MANAGED_CLUSTERS.kind:
             return not len(self.fleet)
         large = kind == ADD_ON_PLACEMENT_SCORES.kind and len(batch.changes) > BULK_SCORES
-        return large and all(isinstance(each, Added) for each in batch.changes)
+        return large and all(isinstance(change, Added) for change in batch.changes)
 
-    def seen_placements(self, batch: Batch[Placement]) -> None:
-        again = self._went_back("Placement", batch)
+    def on_placements(self, batch: Batch[Placement]) -> None:
         for change in batch.changes:
             if isinstance(change, Deleted):
-                self._lose(change.object)
-            elif self._shard.has(_new(change).metadata.namespace):
-                self._see_placement(_new(change), again=again)
-        for key in self._unobserved_placements.reach(batch.resource_version):
-            self._believe_placement(key)
+                self._on_placement_deleted(change.object)
+            elif self._shard.has(change.object.metadata.namespace):
+                self._on_placement(change.object)
 
-    def seen_decisions(self, batch: Batch[PlacementDecision]) -> None:
-        again = self._went_back("PlacementDecision", batch)
+    def on_decisions(self, batch: Batch[PlacementDecision]) -> None:
         for change in batch.changes:
             if isinstance(change, Deleted):
-                self._see_removal(change.object)
+                self._on_decision_deleted(change.object)
             else:
-                self._see_decision(_new(change), again=again)
-        for key in self._decisions.reach(batch.resource_version):
-            self._believe_decision(key)
+                self._on_decision(change.object)
 
-    def _went_back(self, kind: str, batch: Batch[Any]) -> bool:
-        """Return whether the hub's history went back: then older versions count, and writes that only we observed are
-        void."""
-        epoch, began = self._epochs.setdefault(kind, (batch.epoch, ""))
-        if epoch == batch.epoch:
-            return batch.resource_version == began  # the same list again, in parts
-        self._epochs[kind] = (batch.epoch, batch.resource_version)
-        for key in self._decisions.restart():
-            self._believe_decision(key)
-        for key in self._unobserved_placements.restart():
-            self._believe_placement(key)
-        return True
-
-    def _believe_decision(self, key: Owner) -> None:
-        """Use the watch's state instead of the response to our write."""
-        ours, observed = self._decisions.get(*key), self._decisions.observed(key)
-        if observed is None:
-            if ours is not None:
-                self._see_removal(ours)
-        elif not is_same_version(ours, observed):
-            self._see_decision(observed, again=True)
-
-    def _believe_placement(self, key: Owner) -> None:
-        record, observed = self.records.get(key), self._observed_placements.get(key)
-        if record is not None and observed is not None and not is_same_version(record.placement, observed):
-            self._see_placement(observed, again=True)
-
-    def _see_placement(self, new: Placement, *, again: bool) -> None:
+    def _on_placement(self, new: Placement) -> None:
         meta = new.metadata
         owner = (meta.namespace, meta.name)
         record = self.records.get(owner)
@@ -209,10 +170,8 @@ class PlacementState:
             self._queue.put(new)
             return
         old = record.placement
-        if not again and not is_newer(new, old):
-            return
         record.placement = new
-        if _asks_otherwise(old, new):
+        if _spec_changed(old, new):
             debits = record.workload.trust.debits
             record.workload = self.workload(new)
             if record.workload.trust.debits != debits:
@@ -221,58 +180,59 @@ class PlacementState:
             self._memory.forget(*owner)
             self._queue.put(new)
         elif old.status != new.status and not record.observe(meta.resourceVersion):
-            self.disturb(owner, externally_modified=True)
+            self.mark_dirty(owner, externally_modified=True)
 
-    def _lose(self, gone: Placement) -> None:
+    def _on_placement_deleted(self, gone: Placement) -> None:
         owner = (gone.metadata.namespace, gone.metadata.name)
-        record = self.records.get(owner)
-        if record is None or record.placement.metadata.uid != gone.metadata.uid:
+        if self.records.pop(owner, None) is None:
             return
-        del self.records[owner]
-        self._lost_one(owner)
+        self._on_lost(owner)
         self._queue.discard(owner)
         self._memory.forget(*owner)
 
-    def _see_decision(self, new: PlacementDecision, *, again: bool) -> None:
-        """Another client's write, or the watch event of our own."""
+    def _on_decision(self, new: PlacementDecision) -> None:
+        """Another client's write, or our own."""
         meta = new.metadata
         old = self._decisions.get(meta.namespace, meta.name)
-        if not self._decisions.see(new, again=again):
-            return
-        if not self._concerned(old, new, externally_modified=old is not None, sign=meta.resourceVersion):
-            self._tell("PlacementDecision", meta, self.fleet.upsert_decision(new))
+        self._decisions.put(new)
+        if not self._concerned(old, new, externally_modified=old is not None, write_id=meta.resourceVersion):
+            self._publish_change("PlacementDecision", meta, self.fleet.upsert_decision(new))
 
-    def _see_removal(self, gone: PlacementDecision) -> None:
-        known = self._decisions.see_removal(gone)
+    def _on_decision_deleted(self, gone: PlacementDecision) -> None:
+        meta = gone.metadata
+        known = self._decisions.drop(meta.namespace, meta.name)
         if known is None:
             return
-        meta = gone.metadata
-        if not self._concerned(known, externally_modified=True, sign=meta.uid):
-            self._tell("PlacementDecision", meta, self.fleet.delete_decision(meta.namespace, meta.name))
+        if not self._concerned(known, externally_modified=True, write_id=meta.uid):
+            self._publish_change(
+                "PlacementDecision", meta, self.fleet.delete_decision(meta.namespace, meta.name)
+            )
 
-    def _concerned(self, *decisions: PlacementDecision | None, externally_modified: bool, sign: str) -> bool:
+    def _concerned(
+        self, *decisions: PlacementDecision | None, externally_modified: bool, write_id: str
+    ) -> bool:
         """Requeue the owners of the decisions. Return whether one of them is being written, so that the fleet has to
         wait."""
-        owners = {placement_of(each) for each in decisions if each is not None}
-        names = {each.metadata.name for each in decisions if each is not None}
+        owners = {placement_of(decision) for decision in decisions if decision is not None}
+        names = {decision.metadata.name for decision in decisions if decision is not None}
         waits = False
         for owner in owners:
             record = self.records.get(owner)
-            if record is not None and record.observe(sign, pages=names):
+            if record is not None and record.observe(write_id, pages=names):
                 waits = True
             else:
-                self.disturb(owner, externally_modified=externally_modified)
+                self.mark_dirty(owner, externally_modified=externally_modified)
         return waits
 
-    def disturb(self, owner: Owner, *, externally_modified: bool) -> None:
-        """Decide a placement again, because the hub may no longer have what was decided."""
+    def mark_dirty(self, owner: Owner, *, externally_modified: bool) -> None:
+        """Requeue a placement, because the hub may no longer have what was decided."""
         record = self.records.get(owner)
         if record is not None:
-            record.disturb(externally_modified=externally_modified)
-            self._queue.wake((owner,), trigger=DISTURBED)
+            record.mark_dirty(externally_modified=externally_modified)
+            self._queue.wake((owner,), trigger=DIRTY)
 
-    def _tell(self, kind: str, meta: ObjectMeta, change: Change, *, check: bool = False) -> None:
-        """``check``: whether to check first which placements are affected."""
+    def _publish_change(self, kind: str, meta: ObjectMeta, change: Change, *, check: bool = False) -> None:
+        """Requeue the placements that depend on the change. ``check``: skip those that it leaves as they are."""
         if change is NOTHING:
             return
         self._meters.cells(kind=kind, count=len(change.columns))
@@ -294,7 +254,11 @@ class PlacementState:
             debits = record.workload.trust.debits
             if debits:
                 rebuild_debits(
-                    self.fleet, owner, debits, self._decisions.own(owner).values(), now=to_micros(now)
+                    self.fleet,
+                    owner,
+                    debits,
+                    self._decisions.decisions_of(owner).values(),
+                    now=to_micros(now),
                 )
 
     def workload(self, placement: Placement) -> PlacementWorkload:
@@ -305,34 +269,47 @@ class PlacementState:
         snapshot = self.fleet.snapshot()
         keys = {name: host_key(snapshot.cluster(row)) for name, row in snapshot.hosts.row_of.items()}
         return {
-            record.workload: tuple(keys.get(name, HostKey(name, "")) for name in sorted(self.shown(owner)))
+            record.workload: tuple(
+                keys.get(name, HostKey(name, "")) for name in sorted(self.clusters_on_hub(owner))
+            )
             for owner, record in self.records.items()
         }
 
     # Decisions
 
-    def look(self, owner: Owner, *, now: datetime, work: int | None = None) -> ReconcilePlan | None:
+    def decide(
+        self,
+        owner: Owner,
+        *,
+        now: datetime,
+        work: int | None = None,
+        snapshot: ClusterSnapshot | None = None,
+    ) -> ReconcilePlan | None:
         """Decide a placement. Return what to write in a ``session``, or None if there is nothing to decide.
 
         ``work`` limits the work of CEL expressions (see ``plugins.work_budget``): raises Paused when it is not enough.
-        The result so far is kept, and the next call continues.
+        The result so far is kept, and the next call continues. Raises PendingAnswer; once it is fetched, the next call
+        continues with the same ``snapshot`` and ``now``.
         """
         record = self.records.get(owner)
         if record is None or record.workload.idle:
             return None
         workload = record.workload
         workload.pace.allow(work, overdraws=False)
+        snapshot = self.fleet.snapshot() if snapshot is None else snapshot
         try:
-            return self._decide(owner, record, now=now)
+            return self._decide(owner, record, snapshot, now=now)
         except FaultError:
             # The details of an incremental cycle are those of a full one, in which a plugin failed.
             self._memory.restart(workload, self.profile)
-            return self._decide(owner, record, now=now)
+            return self._decide(owner, record, snapshot, now=now)
 
-    def _decide(self, owner: Owner, record: PlacementRecord, *, now: datetime) -> ReconcilePlan:
+    def _decide(
+        self, owner: Owner, record: PlacementRecord, snapshot: ClusterSnapshot, *, now: datetime
+    ) -> ReconcilePlan:
         placement, workload = record.placement, record.workload
         began, followed = time.perf_counter(), self._memory.followed
-        outcome = self._memory.run(self.fleet.snapshot(), workload, self.profile, now=to_micros(now))
+        outcome = self._memory.run(snapshot, workload, self.profile, now=to_micros(now))
         on = self._memory.followed != followed
         self._meters.cycle(seconds=time.perf_counter() - began, followed=on)
         memo = self._memory.memo_of(workload, self.profile)
@@ -351,7 +328,7 @@ class PlacementState:
             verdict.conclude(outcome, workload),
             placement,
             named=self._decisions.named(owner[0]),
-            own=self._decisions.own(owner),
+            own=self._decisions.decisions_of(owner),
             refresh=due is None or record.repairing,
             last=last,
             now=now,
@@ -378,10 +355,10 @@ class PlacementState:
             self._meters.cycle(seconds=time.perf_counter() - began, followed=True)
             return outcome
 
-        def hasten(owner: Owner, until: Micros) -> None:
-            self._queue.hasten(owner, after=delay_until(until, now))
+        def lower_deadline(owner: Owner, until: Micros) -> None:
+            self._queue.lower_deadline(owner, after=delay_until(until, now))
 
-        return SettledCheck(self.records, now=now, follow=follow, hasten=hasten)
+        return SettledCheck(self.records, now=now, follow=follow, lower_deadline=lower_deadline)
 
     def work_of(self, owner: Owner) -> int:
         """Work of CEL expressions in the last decision."""
@@ -399,24 +376,38 @@ class PlacementState:
             cycle.run(self.fleet.snapshot(), workload, self.profile, now=to_micros(now))
         except Paused:
             return False
+        except PendingAnswer:
+            pass  # the expressions are evaluated; plugins in processes of their own are asked when it is decided
         return True
 
-    def inspect(self, workload: PlacementWorkload, *, now: datetime, work: int | None = None) -> Outcome:
-        """Run a cycle for any placement, without changing anything. Raises Paused like ``look``."""
+    def inspect(
+        self,
+        workload: PlacementWorkload,
+        *,
+        now: datetime,
+        work: int | None = None,
+        snapshot: ClusterSnapshot | None = None,
+    ) -> Outcome:
+        """Run a cycle for any placement, without changing anything. Raises Paused and PendingAnswer like ``decide``."""
         workload.pace.allow(work)
-        return cycle.run(self.fleet.snapshot(), workload, self.profile, now=to_micros(now))
+        snapshot = self.fleet.snapshot() if snapshot is None else snapshot
+        return cycle.run(snapshot, workload, self.profile, now=to_micros(now))
 
     def find(self, namespace: str, name: str) -> Placement | None:
         record = self.records.get((namespace, name))
         return None if record is None else record.placement
 
-    def own(self, owner: Owner) -> Mapping[str, PlacementDecision]:
+    def decisions_of(self, owner: Owner) -> Mapping[str, PlacementDecision]:
         """Return the decisions of a placement by name, as the hub has them. Read-only."""
-        return self._decisions.own(owner)
+        return self._decisions.decisions_of(owner)
 
-    def shown(self, owner: Owner) -> set[str]:
+    def clusters_on_hub(self, owner: Owner) -> set[str]:
         """Return the clusters of a placement as the hub shows them."""
-        return {each.clusterName for page in self.own(owner).values() for each in page.status.decisions}
+        return {
+            decided.clusterName
+            for page in self.decisions_of(owner).values()
+            for decided in page.status.decisions
+        }
 
     def decision(self, namespace: str, name: str) -> PlacementDecision | None:
         return self._decisions.get(namespace, name)
@@ -431,30 +422,22 @@ class PlacementState:
     def wrote(self, decision: PlacementDecision) -> None:
         """The hub's response to our write."""
         self._answer(placement_of(decision), decision.metadata.resourceVersion)
-        self._decisions.wrote(decision)
+        self._decision_informer.observe(decision)
 
     def removed(self, decision: PlacementDecision) -> None:
         """The hub has deleted it on our request."""
         self._answer(placement_of(decision), decision.metadata.uid)
-        self._decisions.removed(decision)
+        self._decision_informer.observe_deletion(decision)
 
     def wrote_placement(self, placement: Placement) -> None:
-        owner, version = (
-            (placement.metadata.namespace, placement.metadata.name),
-            placement.metadata.resourceVersion,
-        )
-        self._answer(owner, version)
-        record = self.records.get(owner)
-        if record is not None and is_newer(placement, record.placement):
-            if _asks_otherwise(record.placement, placement):
-                return  # the watch will deliver it, and requeue the placement
-            if self._unobserved_placements.answered(owner, version):
-                record.placement = placement
+        meta = placement.metadata
+        self._answer((meta.namespace, meta.name), meta.resourceVersion)
+        self._placement_informer.observe(placement)
 
-    def _answer(self, owner: Owner, sign: str) -> None:
+    def _answer(self, owner: Owner, write_id: str) -> None:
         record = self.records.get(owner)
         if record is not None:
-            record.answer(sign)
+            record.answer(write_id)
 
 
 def _guarded(handler: Callable[[Batch[Any]], None]) -> Callable[[Batch[Any]], None]:
@@ -464,21 +447,18 @@ def _guarded(handler: Callable[[Batch[Any]], None]) -> Callable[[Batch[Any]], No
         try:
             handler(batch)
         except Exception:
-            for change in batch.changes:  # changes that were processed already have no effect the second time
+            for change in batch.changes:  # those that were processed already requeue their placements at most
                 try:
                     handler(replace(batch, changes=(change,)))
                 except Exception:
-                    meta = _new(change).metadata
-                    log.exception(NOT_DIGESTED, type(_new(change)).__name__, meta.namespace, meta.name)
+                    meta = change.object.metadata
+                    log.exception(NOT_DIGESTED, type(change.object).__name__, meta.namespace, meta.name)
 
     return handle
 
 
-def _new(change: Any) -> Any:
-    return change.new if isinstance(change, Updated) else change.object
-
-
-def _asks_otherwise(old: Placement, new: Placement) -> bool:
+def _spec_changed(old: Placement, new: Placement) -> bool:
+    """Whether anything that a decision reads of the placement changed: all but its status."""
     before, after = old.metadata, new.metadata
     return (
         before.uid != after.uid

@@ -10,29 +10,30 @@ import msgspec
 from msgspec import structs
 
 from fairway.api.decision import PlacementDecision
-from fairway.api.event import ObjectReference
-from fairway.api.meta import format_time
 from fairway.api.placement import Placement, PlacementStatus
-from fairway.controllers.leadership import Leadership
+from fairway.api.resources import PLACEMENT_DECISIONS, PLACEMENTS
 from fairway.controllers.placement.queue import Owner
 from fairway.controllers.placement.session import WriteSession
-from fairway.controllers.reconciler import Outdated
-from fairway.controllers.write_limiter import Lane, WriteLimiter
-from fairway.kube import (
-    PLACEMENT_DECISIONS,
-    PLACEMENTS,
-    ApiError,
-    Client,
-    NotFound,
-    Patch,
-    Recorder,
-    Resource,
-)
-from fairway.kube.events import reference_to
+from fairway.controllers.runtime.reconciler import Outdated
+from fairway.controllers.runtime.write_limiter import Lane, WriteLimiter
+from fairway.controllers.runtime.writer import Writer
 from fairway.observe.meters import Meters
-from fairway.placement.events import Event, events_of, fault_events
-from fairway.placement.reconcile_plan import ReconcilePlan, decision_of, owner_of
-from fairway.placement.steps import Create, Delete, Fill, Relabel, Step, labelled, owned, owners_of
+from fairway.workloads.placement.events import Event, events_of, fault_events
+from fairway.workloads.placement.reconcile_plan import ReconcilePlan, decision_of, owner_of
+from fairway.workloads.placement.steps import (
+    Create,
+    Delete,
+    Fill,
+    Relabel,
+    Step,
+    labelled,
+    owned,
+    owners_of,
+)
+from kubewire.api.event import ObjectReference
+from kubewire.api.meta import format_time
+from kubewire.client import Client, NotFound, Recorder
+from kubewire.client.events import reference_to
 
 NAME: Final = "placement"
 
@@ -61,30 +62,28 @@ class DecisionWriter:
         self, client: Client, *, recorder: Recorder, meters: Meters, limiter: WriteLimiter | None = None
     ) -> None:
         self._client, self._recorder, self._meters = client, recorder, meters
-        self._limiter = limiter or WriteLimiter()
+        self._hub = Writer(client, meters=meters, controller=NAME, field_manager=None, limiter=limiter)
 
-    def hurry(self, owner: Owner) -> None:
+    def move_to_front(self, owner: Owner) -> None:
         """The placement is to be decided again: drop its status, or write it at once."""
-        self._limiter.hurry(owner)
+        self._hub.move_to_front(owner)
 
-    async def carry_out(self, session: WriteSession, leadership: Leadership) -> None:
+    async def carry_out(self, session: WriteSession) -> None:
         """Raises KubeErrors and Lost; writes until then are recorded in the session."""
-        plan = session.plan
-        for step in plan.steps:
-            async with self._limiter.turn(lane_of(step), owner=session.owner):
-                leadership.ensure()
-                await self._take(step, session)
+        async with self._hub.batch():
+            for step in session.plan.steps:
+                async with self._hub.turn(lane_of(step), owner=session.owner):
+                    await self._take(step, session)
         session.wrote_pages()
 
-    async def report(self, session: WriteSession, leadership: Leadership, *, droppable: bool) -> None:
+    async def report(self, session: WriteSession, *, droppable: bool) -> None:
         """Write the status, after the decisions of all placements. If it is ``droppable``, raises Superseded when the
         placement is to be decided again before its turn."""
         status = session.plan.status
         if status is None:
             return
-        turn = self._limiter.turn(Lane.REFRESH, owner=session.owner, droppable=droppable)
-        async with turn, leadership.batch():
-            leadership.ensure()
+        turn = self._hub.turn(Lane.REFRESH, owner=session.owner, droppable=droppable)
+        async with turn, self._hub.batch():
             await self._report(status, session)
 
     async def _take(self, step: Step, session: WriteSession) -> None:
@@ -101,50 +100,31 @@ class DecisionWriter:
     async def _create(self, step: Create, session: WriteSession) -> None:
         plan, placement = session.plan, session.plan.placement.metadata
         body = decision_of(step.page, plan.placement)
-        with self._counted(PLACEMENT_DECISIONS, "create"):
-            made = await self._client.create(PLACEMENT_DECISIONS, body, namespace=placement.namespace)
+        made = await self._hub.create(PLACEMENT_DECISIONS, body, namespace=placement.namespace)
         session.wrote(made)
         self._meters.decision("created")
         self._record(step, plan, made)
 
     async def _fill(self, step: Fill, session: WriteSession) -> None:
-        plan, placement = session.plan, session.plan.placement.metadata
+        plan = session.plan
         old = _known(session, step.page)
-        body = {"metadata": _based_on(old), "status": {"decisions": msgspec.to_builtins(step.decisions)}}
-        with self._counted(PLACEMENT_DECISIONS, "patch"):
-            new = await self._client.patch(
-                PLACEMENT_DECISIONS,
-                step.page,
-                body,
-                kind=Patch.MERGE,
-                namespace=placement.namespace,
-                subresource="status",
-            )
+        body = {"status": {"decisions": msgspec.to_builtins(step.decisions)}}
+        new = await self._hub.patch(PLACEMENT_DECISIONS, old.metadata, body, subresource="status")
         session.wrote(new)
         if not step.temporary:
             self._meters.decision("updated" if step.changed else "refreshed")
         self._record(step, plan, new)
 
     async def _relabel(self, step: Relabel, session: WriteSession) -> None:
-        plan, placement = session.plan, session.plan.placement.metadata
+        plan = session.plan
         old = _known(session, step.page.name)
         if not owned(old, owner_of(plan.placement)):
             await self._ensure_staying(plan.placement)
         labels: dict[str, str | None] = dict.fromkeys(old.metadata.labels)
         labels.update(step.page.labels)
-        metadata = {
-            **_based_on(old),
-            "labels": labels,
-            "ownerReferences": msgspec.to_builtins(owners_of(old, owner_of(plan.placement))),
-        }
-        with self._counted(PLACEMENT_DECISIONS, "patch"):
-            new = await self._client.patch(
-                PLACEMENT_DECISIONS,
-                step.page.name,
-                {"metadata": metadata},
-                kind=Patch.MERGE,
-                namespace=placement.namespace,
-            )
+        owners = msgspec.to_builtins(owners_of(old, owner_of(plan.placement)))
+        body = {"metadata": {"labels": labels, "ownerReferences": owners}}
+        new = await self._hub.patch(PLACEMENT_DECISIONS, old.metadata, body)
         session.wrote(new)
         self._meters.decision("relabelled")
 
@@ -154,14 +134,7 @@ class DecisionWriter:
         if labelled(old) != placement.name:
             return  # the real owner has taken it back meanwhile
         try:
-            with self._counted(PLACEMENT_DECISIONS, "delete"):
-                await self._client.delete(
-                    PLACEMENT_DECISIONS,
-                    step.page,
-                    namespace=placement.namespace,
-                    uid=old.metadata.uid,
-                    resource_version=old.metadata.resourceVersion,
-                )
+            await self._hub.delete(PLACEMENT_DECISIONS, old.metadata)
         except NotFound:
             return
         session.removed(old)
@@ -169,18 +142,9 @@ class DecisionWriter:
         self._record(step, plan, old)
 
     async def _report(self, status: PlacementStatus, session: WriteSession) -> None:
-        placement, meta = session.plan.placement, session.plan.placement.metadata
-        body = {"metadata": _based_on(placement), "status": _status(status)}
+        seen, body = session.plan.placement.metadata, {"status": _status(status)}
         try:
-            with self._counted(PLACEMENTS, "patch"):
-                new = await self._client.patch(
-                    PLACEMENTS,
-                    meta.name,
-                    body,
-                    kind=Patch.MERGE,
-                    namespace=meta.namespace,
-                    subresource="status",
-                )
+            new = await self._hub.patch(PLACEMENTS, seen, body, subresource="status")
         except NotFound:
             return  # deleted meanwhile; its decisions are deleted with it
         session.wrote_placement(new)
@@ -226,36 +190,12 @@ class DecisionWriter:
             action=event.action,
         )
 
-    def _counted(self, resource: Resource[Any], verb: str) -> "_Counted":
-        return _Counted(self._meters, resource.plural, verb)
-
-
-class _Counted:
-    """Count one write, and the reason of its failure."""
-
-    def __init__(self, meters: Meters, resource: str, verb: str) -> None:
-        self._meters, self._resource, self._verb = meters, resource, verb
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        reason = ""
-        if isinstance(error, ApiError):
-            reason = error.reason or str(error.code)
-        elif error is not None:
-            reason = type(error).__name__
-        self._meters.write(controller=NAME, resource=self._resource, verb=self._verb, error=reason)
-
 
 def _known(session: WriteSession, name: str) -> PlacementDecision:
-    found = session.decision(name)
-    if found is None:
+    decision = session.decision(name)
+    if decision is None:
         raise PlacementDeleted(name)
-    return found
-
-
-def _based_on(thing: Placement | PlacementDecision) -> dict[str, Any]:
-    return {"uid": thing.metadata.uid, "resourceVersion": thing.metadata.resourceVersion}
+    return decision
 
 
 def _reference(thing: Placement | PlacementDecision) -> ObjectReference:
@@ -267,8 +207,8 @@ def _status(status: PlacementStatus) -> dict[str, Any]:
     """Include defaults: a merge patch does not change fields that it does not name."""
     return {
         "numberOfSelectedClusters": status.numberOfSelectedClusters,
-        "decisionGroups": [msgspec.to_builtins(each) for each in status.decisionGroups],
-        "conditions": [msgspec.to_builtins(each) for each in status.conditions],
+        "decisionGroups": [msgspec.to_builtins(group) for group in status.decisionGroups],
+        "conditions": [msgspec.to_builtins(condition) for condition in status.conditions],
         "lastScoreUpdateTime": None
         if status.lastScoreUpdateTime is None
         else format_time(status.lastScoreUpdateTime),

@@ -3,7 +3,6 @@
 from datetime import datetime, timedelta
 from typing import Final
 
-from fairway.api.meta import FALSE, TRUE, UNKNOWN, Condition, format_time
 from fairway.controllers.recovery.decision import (
     EXEMPT,
     LOW,
@@ -17,10 +16,11 @@ from fairway.controllers.recovery.decision import (
     Withheld,
 )
 from fairway.controllers.recovery.policy import RecoveryPolicy
+from kubewire.api.meta import FALSE, TRUE, UNKNOWN, Condition, format_time
 
 HEALTHY: Final = "fairway.dev/Healthy"
-RELIEVED: Final = "HealthNotLow"
-NOT_KNOWN: Final = "HealthUnknown"
+NOT_LOW_ANY_MORE: Final = "HealthNotLow"
+UNKNOWN_NOW: Final = "HealthUnknown"
 RELEASED: Final = "TaintRemoved"
 """Reasons of a cluster that is not tainted and will not be."""
 
@@ -31,8 +31,8 @@ CONDITIONS: Final = {
         OVER_BUDGET: "Unhealthy, but the budget of tainted clusters is exhausted.",
         SUSPECT: "Unhealthy, but so many clusters are that the health provider has probably failed.",
         RECOVERED: "Healthy for long enough; the taint was removed.",
-        RELIEVED: "Was held back, and is no longer unhealthy.",
-        NOT_KNOWN: "Was held back, and its health is no longer known.",
+        NOT_LOW_ANY_MORE: "Was held back, and is no longer unhealthy.",
+        UNKNOWN_NOW: "Was held back, and its health is no longer known.",
         RELEASED: "Another client removed the taint; the dwell time restarts.",
         EXEMPT: "Excluded by annotation.",
     }
@@ -45,14 +45,16 @@ ON: Final = "on"
 
 LOW_SINCE: Final = "{health} is {score}, below {below} since {since}"
 MISSING_SINCE: Final = "{health} is unknown since {since}"
-WELL_SINCE: Final = "{health} is {score}, at least {above} since {since}"
+HEALTHY_SINCE: Final = "{health} is {score}, at least {above} since {since}"
 TAINTED: Final = "{why}: the cluster is tainted {effect} until it is at least {above} for {dwell:g} s"
 TAINTED_BEFORE: Final = "the cluster is tainted {effect} until {health} is at least {above} for {dwell:g} s"
 RETURNED: Final = "{why}: the taint is removed"
 EXEMPTED: Final = "annotation {override}: {off} exempts this cluster from recovery"
 NOT_LOW: Final = "{health} is {score}, not below {below}"
-UNHEARD: Final = "{health} is unknown"
-TAKEN_AWAY: Final = "another client removed the taint: the time that {health} is below {below} starts again"
+HEALTH_UNKNOWN: Final = "{health} is unknown"
+REMOVED_BY_OTHERS: Final = (
+    "another client removed the taint: the time that {health} is below {below} starts again"
+)
 OVER_FLEET: Final = (
     "{why}, but it is not tainted: the budget of {limit} tainted clusters is used up ({used} tainted)"
 )
@@ -60,8 +62,8 @@ OVER_SET: Final = (
     "{why}, but it is not tainted: the budget of {limit} tainted clusters in cluster set {scope} is used up "
     "({used} tainted)"
 )
-NOWHERE_TO_GO: Final = "{why}, but it is not tainted: it is the only cluster of {scope}"
-NOBODY_ELSE: Final = "{why}, but it is not tainted: no other cluster of {scope} is available"
+ONLY_CLUSTER: Final = "{why}, but it is not tainted: it is the only cluster of {scope}"
+NO_OTHER_CLUSTER: Final = "{why}, but it is not tainted: no other cluster of {scope} is available"
 SUSPECTED: Final = (
     "{why}, but it is not tainted: {used} of {limit} clusters became unhealthy within {window:g} s, "
     "probably a fault of the provider of {health}"
@@ -97,7 +99,7 @@ class ConditionMessages:
     def untainted(self, decision: Untaint) -> Condition:
         if decision.reason == EXEMPT or decision.facts is None:
             return self.exempt()
-        why = WELL_SINCE.format(
+        why = HEALTHY_SINCE.format(
             health=self._policy.health,
             score=decision.facts.score,
             above=self._policy.above,
@@ -108,26 +110,26 @@ class ConditionMessages:
     def exempt(self) -> Condition:
         return _condition(UNKNOWN, EXEMPT, EXEMPTED.format(override=OVERRIDE, off=OFF))
 
-    def relieved(self, score: int | None) -> Condition:
+    def not_low(self, score: int | None) -> Condition:
         policy = self._policy
         if score is None:
-            return _condition(UNKNOWN, NOT_KNOWN, UNHEARD.format(health=policy.health))
+            return _condition(UNKNOWN, UNKNOWN_NOW, HEALTH_UNKNOWN.format(health=policy.health))
         message = NOT_LOW.format(health=policy.health, score=score, below=policy.below)
-        return _condition(TRUE, RELIEVED, message)
+        return _condition(TRUE, NOT_LOW_ANY_MORE, message)
 
-    def released(self) -> Condition:
+    def taint_removed(self) -> Condition:
         policy = self._policy
-        message = TAKEN_AWAY.format(health=policy.health, below=policy.below)
+        message = REMOVED_BY_OTHERS.format(health=policy.health, below=policy.below)
         return _condition(UNKNOWN, RELEASED, message)
 
-    def held(self, decision: Withheld) -> Condition:
+    def withheld(self, decision: Withheld) -> Condition:
         text = SUSPECTED
         if decision.reason == OVER_BUDGET:
             text = OVER_SET if decision.scope else OVER_FLEET
             if decision.limit == 0 or decision.alone:
-                text = NOBODY_ELSE if decision.alone else NOWHERE_TO_GO
+                text = NO_OTHER_CLUSTER if decision.alone else ONLY_CLUSTER
         scope = decision.scope
-        if text in (NOWHERE_TO_GO, NOBODY_ELSE):
+        if text in (ONLY_CLUSTER, NO_OTHER_CLUSTER):
             scope = A_SET.format(name=scope) if scope else THE_FLEET
         message = text.format(
             why=self._low(decision.facts),

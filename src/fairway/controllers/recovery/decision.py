@@ -18,14 +18,14 @@ HELD: Final = (OVER_BUDGET, SUSPECT)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterObserved:
-    """A cluster as the hub has it. ``tainted``: by recovery. ``exempt``: by annotation. ``away``: not available, so
+    """A cluster as the hub has it. ``tainted``: by recovery. ``exempt``: by annotation. ``unavailable``:
     placements could not move there."""
 
     cluster: str
     sets: frozenset[str] = frozenset()
     tainted: bool = False
     exempt: bool = False
-    away: bool = False
+    unavailable: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from fairway.api.score import AddOnPlacementScore, ManagedClusterScore, ManagedClusterScoreStatus
-from fairway.clusters.scores import calculator_of, is_stand_in
+from fairway.hosts.clusters.scores import calculator_of, is_stand_in
 
 NO_COORDINATE: Final = (
     "{text!r} does not name a score: write RESOURCE/SCORE, like health-score/health, "
@@ -63,7 +63,9 @@ def read(
     if calculator_of(published) != at.score:
         return None
     status = published.status
-    updated = [each.lastUpdateTime for each in status.conditions if each.lastUpdateTime is not None]
+    updated = [
+        condition.lastUpdateTime for condition in status.conditions if condition.lastUpdateTime is not None
+    ]
     if published.value is None:
         return None
     if not updated and (fresh is not None or status == ManagedClusterScoreStatus()):

@@ -26,7 +26,7 @@ class RecoveryMetrics:
         self._states = {state: clusters.labels(state) for state in STATES}
         self._suspected = SUSPECTED.create_gauge(meters.registry)
 
-    def show(self, census: Census, *, held: int, suspected: bool) -> None:
+    def update(self, census: Census, *, held: int, suspected: bool) -> None:
         values = (census.low, census.tainted, held, census.exempt, census.fleet - census.known)
         for state, value in zip(STATES, values, strict=True):
             self._states[state].set(value)

@@ -14,14 +14,14 @@ HEALTH: Final = HealthSource(resource="health-score", score="health")
 """The score of the health provider: from 0 to 100."""
 
 ABOVE_BELOW: Final = "above must be greater than below; got above {above} and below {below}"
-RETURN_TOO_SOON: Final = (
+RECOVERY_DWELL_TOO_SHORT: Final = (
     "recoveryDwell must be longer than dwell; got recoveryDwell {back:g} s and dwell {dwell:g} s"
 )
 NOT_POSITIVE: Final = "{what} must be greater than 0; got {value:g}"
 NOT_A_PERCENTAGE: Final = "{what} must be from 1 to 100; got {value}"
 WRONG_EFFECT: Final = "effect must be {wanted}; got {effect!r}"
-UNREACHABLE_LOW: Final = "below must be at least {least}: {health} ranges from {lowest} to 100; got {below}"
-UNREACHABLE_WELL: Final = "above must be at most 100: {health} ranges from {lowest} to 100; got {above}"
+BELOW_TOO_LOW: Final = "below must be at least {least}: {health} ranges from {lowest} to 100; got {below}"
+ABOVE_TOO_HIGH: Final = "above must be at most 100: {health} ranges from {lowest} to 100; got {above}"
 WRONG_MISSING: Final = "missing must be {wanted}; got {missing!r}"
 
 
@@ -57,9 +57,9 @@ class RecoveryPolicy:
     above: int = 60
     """A score from here on is healthy. In between nothing changes."""
     dwell: float = 300.0
-    """A cluster is tainted after being unhealthy for so long without interruption."""
+    """A cluster is tainted after being unhealthy for this time without interruption."""
     recovery_dwell: float = 900.0
-    """The taint is removed after being healthy for so long without interruption."""
+    """The taint is removed after being healthy for this time without interruption."""
     effect: str = NO_SELECT
     """NoSelect moves placements away; NoSelectIfNew only keeps new ones away."""
     missing: str = IGNORE
@@ -71,7 +71,7 @@ class RecoveryPolicy:
     """If this percentage of the fleet became unhealthy within the window, the provider is suspected to fail."""
     suspect_window: float = 600.0
     fresh: float | None = None
-    """A ManagedClusterScore that was not updated for so long counts as missing; None: never."""
+    """A ManagedClusterScore that was not updated for this time counts as missing; None: never."""
 
     def __post_init__(self) -> None:
         if self.above <= self.below:
@@ -83,7 +83,9 @@ class RecoveryPolicy:
             if not value > 0:
                 raise RecoveryPolicyError(NOT_POSITIVE.format(what=what, value=value))
         if self.recovery_dwell <= self.dwell:
-            raise RecoveryPolicyError(RETURN_TOO_SOON.format(back=self.recovery_dwell, dwell=self.dwell))
+            raise RecoveryPolicyError(
+                RECOVERY_DWELL_TOO_SHORT.format(back=self.recovery_dwell, dwell=self.dwell)
+            )
         shares = {
             "budget of the fleet": self.fleet.percent,
             "budget of a set": self.per_set.percent,
@@ -109,8 +111,8 @@ class RecoveryPolicy:
     def _check_range(self) -> None:
         """Check thresholds against the range of AddOnPlacementScores; ManagedClusterScores have no range."""
         lowest = 0 if self.health == HEALTH else LOWEST
-        words = {"health": self.health, "lowest": lowest}
+        names = {"health": self.health, "lowest": lowest}
         if self.below <= lowest:
-            raise RecoveryPolicyError(UNREACHABLE_LOW.format(**words, below=self.below, least=lowest + 1))
+            raise RecoveryPolicyError(BELOW_TOO_LOW.format(**names, below=self.below, least=lowest + 1))
         if self.above > HIGHEST:
-            raise RecoveryPolicyError(UNREACHABLE_WELL.format(**words, above=self.above))
+            raise RecoveryPolicyError(ABOVE_TOO_HIGH.format(**names, above=self.above))

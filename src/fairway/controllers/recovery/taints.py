@@ -5,8 +5,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from fairway.api.cluster import NO_SELECT, NO_SELECT_IF_NEW, TAINT_UNAVAILABLE, TAINT_UNREACHABLE, Taint
-from fairway.api.meta import format_time
 from fairway.controllers.recovery.decision import REASONS
+from kubewire.api.meta import format_time
 
 KEY: Final = "fairway.dev/unhealthy"
 
@@ -39,7 +39,7 @@ def added(taints: Sequence[Taint], *, reason: str, effect: str, now: datetime, s
 
 def removed(taints: Sequence[Taint]) -> Patch:
     """Return a patch that removes all of recovery's taints; empty if there are none."""
-    places = [place for place, each in enumerate(taints) if is_ours(each)]
+    places = [place for place, taint in enumerate(taints) if is_ours(taint)]
     return [{"op": "remove", "path": f"/spec/taints/{place}"} for place in reversed(places)]
 
 
@@ -47,6 +47,6 @@ def corrected(taints: Sequence[Taint], *, effect: str) -> Patch:
     """Return a patch that sets this effect, if an earlier process was configured with another; empty if it is set."""
     return [
         {"op": "replace", "path": f"/spec/taints/{place}/effect", "value": effect}
-        for place, each in enumerate(taints)
-        if is_ours(each) and each.effect != effect
+        for place, taint in enumerate(taints)
+        if is_ours(taint) and taint.effect != effect
     ]

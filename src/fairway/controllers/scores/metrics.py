@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Final
 
 from fairway.api.score import AddOnPlacementScore
-from fairway.clusters.scores import is_silent
+from fairway.hosts.clusters.scores import is_silent
 from fairway.observe.meters import Meters, gauge
 
 SCORES: Final = gauge(
@@ -42,18 +42,19 @@ class ScoreMetrics:
     def __init__(self, meters: Meters) -> None:
         self._scores = SCORES.create_gauge(meters.registry)
         self._held = HELD.create_gauge(meters.registry)
-        self._shown: set[str] = set()
+        self._measured: set[str] = set()
 
-    def show(self, counts: Mapping[str, Counter[str]], *, held: Iterable[str]) -> None:
+    def update(self, counts: Mapping[str, Counter[str]], *, held: Iterable[str]) -> None:
         """``counts``: by resource and state."""
+        # The first in order, so that the same resources are measured each time.
         kept = set(sorted(counts)[:MOST_RESOURCES])
-        waiting = set(held)
-        for resource in self._shown - kept:
+        held_back = set(held)
+        for resource in self._measured - kept:
             self._held.remove(resource)
             for state in STATES:
                 self._scores.remove(resource, state)
         for resource in kept:
-            self._held.labels(resource).set(resource in waiting)
+            self._held.labels(resource).set(resource in held_back)
             for state in STATES:
                 self._scores.labels(resource, state).set(counts[resource][state])
-        self._shown = kept
+        self._measured = kept

@@ -3,7 +3,7 @@
 from typing import Final
 
 from fairway.api import GROUP
-from fairway.kube.rbac import Rule
+from kubewire.client.rbac import Rule
 
 RULES: Final = (
     Rule(groups=(GROUP,), resources=("addonplacementscores",), verbs=("delete", "list", "patch", "watch")),

@@ -11,13 +11,13 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from fairway.api.kinds import encode
-from fairway.api.meta import TRUE, Condition, find_condition, format_time
 from fairway.api.score import AddOnPlacementScore, AddOnPlacementScoreItem
-from fairway.clusters.scores import SILENT, is_silent
-from fairway.controllers.fenced_writer import truncate, with_condition
+from fairway.controllers.runtime.writer import truncate, with_condition
 from fairway.controllers.scores.policy import SilencePolicy
-from fairway.kube import Clock
+from fairway.hosts.clusters.scores import SILENT, is_silent
+from kubewire.api.encoding import encode
+from kubewire.api.meta import TRUE, Condition, find_condition, format_time
+from kubewire.client import Clock
 
 BEFORE: Final = "fairway.dev/before-silence"
 """Annotation of a score that was marked silent."""
@@ -51,29 +51,29 @@ class OriginalScores(Struct, frozen=True, kw_only=True, omit_defaults=True, rena
     """The replacement values."""
 
 
-def why(score: AddOnPlacementScore, *, reason: str, since: datetime) -> str:
-    words = CLUSTER_AWAY if reason == UNAVAILABLE else RAN_OUT
-    return words.format(cluster=score.metadata.namespace, since=format_time(since))
+def reason_text(score: AddOnPlacementScore, *, reason: str, since: datetime) -> str:
+    text = CLUSTER_AWAY if reason == UNAVAILABLE else RAN_OUT
+    return text.format(cluster=score.metadata.namespace, since=format_time(since))
 
 
-def stand_in(score: AddOnPlacementScore, policy: SilencePolicy) -> dict[str, int]:
+def replacement_values(score: AddOnPlacementScore, policy: SilencePolicy) -> dict[str, int]:
     resource = score.metadata.name
-    return {each.name: policy.worst_of(resource, each.name) for each in score.status.scores}
+    return {item.name: policy.worst_of(resource, item.name) for item in score.status.scores}
 
 
-def remembered(score: AddOnPlacementScore, policy: SilencePolicy) -> str:
-    """Return the annotation; empty if it would be too long."""
+def annotation_of(score: AddOnPlacementScore, policy: SilencePolicy) -> str:
+    """Return the annotation; empty if it would be too long: then the values are not restored, only replaced."""
     text = msgspec.json.encode(
         OriginalScores(
-            scores={each.name: each.value for each in score.status.scores},
+            scores={item.name: item.value for item in score.status.scores},
             valid_until=score.status.validUntil,
-            written=stand_in(score, policy),
+            written=replacement_values(score, policy),
         )
     ).decode()
     return text if len(text) <= LARGEST else ""
 
 
-def before(score: AddOnPlacementScore) -> OriginalScores | None:
+def original_values(score: AddOnPlacementScore) -> OriginalScores | None:
     """Return None if the annotation is missing or cannot be decoded."""
     text = score.metadata.annotations.get(BEFORE, "")
     try:
@@ -82,49 +82,49 @@ def before(score: AddOnPlacementScore) -> OriginalScores | None:
         return None
 
 
-def silenced(
+def silent_status(
     score: AddOnPlacementScore, policy: SilencePolicy, *, reason: str, since: datetime, clock: Clock
 ) -> dict[str, Any]:
     """Return the status of a score that is marked silent."""
-    said = ", ".join(f"{each.name} {each.value}" for each in score.status.scores) or NOTHING
+    last_values = ", ".join(f"{item.name} {item.value}" for item in score.status.scores) or NOTHING
     message = MESSAGE.format(
-        resource=score.metadata.name, why=why(score, reason=reason, since=since), said=said
+        resource=score.metadata.name, why=reason_text(score, reason=reason, since=since), said=last_values
     )
     condition = Condition(type=SILENT, status=TRUE, reason=reason, message=truncate(message))
     return {
-        "scores": _items(stand_in(score, policy)),
+        "scores": _items(replacement_values(score, policy)),
         "validUntil": None,
         "conditions": [
-            encode(each) for each in with_condition(score.status.conditions, condition, clock=clock)
+            encode(kept) for kept in with_condition(score.status.conditions, condition, clock=clock)
         ],
     }
 
 
-def restored(score: AddOnPlacementScore, original: OriginalScores) -> dict[str, Any]:
+def restored_status(score: AddOnPlacementScore, original: OriginalScores) -> dict[str, Any]:
     """Return the original status."""
     moment = original.valid_until
     return {
         "scores": _items(original.scores),
         "validUntil": None if moment is None else format_time(moment),
-        "conditions": without_mark(score),
+        "conditions": other_conditions(score),
     }
 
 
-def without_mark(score: AddOnPlacementScore) -> list[Any]:
-    return [encode(each) for each in score.status.conditions if each.type != SILENT]
+def other_conditions(score: AddOnPlacementScore) -> list[Any]:
+    return [encode(condition) for condition in score.status.conditions if condition.type != SILENT]
 
 
-def untouched(score: AddOnPlacementScore, policy: SilencePolicy) -> bool:
+def is_unchanged(score: AddOnPlacementScore, policy: SilencePolicy) -> bool:
     """Whether no client has written to a score since it was marked silent."""
-    known = before(score)
-    written = stand_in(score, policy) if known is None else known.written
-    values = {each.name: each.value for each in score.status.scores}
+    original = original_values(score)
+    written = replacement_values(score, policy) if original is None else original.written
+    values = {item.name: item.value for item in score.status.scores}
     return is_silent(score) and score.status.validUntil is None and values == written
 
 
 def reason_of(score: AddOnPlacementScore) -> str:
-    found = find_condition(score.status.conditions, SILENT)
-    return "" if found is None else found.reason
+    condition = find_condition(score.status.conditions, SILENT)
+    return "" if condition is None else condition.reason
 
 
 def _items(values: Mapping[str, int]) -> list[Any]:

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from fairway.kube import SYSTEM_CLOCK, Clock
+from kubewire.client import SYSTEM_CLOCK, Clock
 
 log: Final = logging.getLogger(__name__)
 
@@ -59,20 +59,22 @@ class ServingCertificate(abc.ABC):
 
     def __init__(self, *, client_ca: Path | None = None) -> None:
         self._client_ca = client_ca
-        self._current = self._made()
+        self._current = self._make_context()
 
     def context(self) -> ssl.SSLContext:
         """The server's context, which selects the current certificate for each client."""
-        outer = self._made()
+        outer = self._make_context()
         outer.sni_callback = self._choose
         return outer
 
     def _choose(
         self, connection: ssl.SSLSocket | ssl.SSLObject, _name: str | None, _outer: ssl.SSLContext
     ) -> None:
+        # At a handshake, not by a timer or a watch of the files: a certificate matters only then, and mounted Secrets
+        # are replaced by a rename of a folder, which a watch of the files misses.
         if self._outdated():
             try:
-                self._current = self._made()
+                self._current = self._make_context()
             except CertificateError as error:
                 log.warning(KEPT, error)
             else:
@@ -87,7 +89,7 @@ class ServingCertificate(abc.ABC):
     def _load(self, context: ssl.SSLContext) -> None:
         """Raises CertificateError."""
 
-    def _made(self) -> ssl.SSLContext:
+    def _make_context(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.options |= ssl.OP_NO_RENEGOTIATION  # otherwise a client could renegotiate forever
@@ -100,6 +102,7 @@ class ServingCertificate(abc.ABC):
                 raise _unusable_ca(self._client_ca, error.reason or NOT_PEM) from None
             except OSError as error:
                 raise _unusable_ca(self._client_ca, error.strerror or type(error).__name__) from None
+            context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # as kube-apiserver's --client-ca-file
             context.verify_mode = ssl.CERT_OPTIONAL
         return context
 
@@ -110,22 +113,22 @@ class FileCertificate(ServingCertificate):
     def __init__(self, files: CertificateFiles, *, client_ca: Path | None = None) -> None:
         self._files = files
         self._paths = (files.certificate, files.key, *(() if client_ca is None else (client_ca,)))
-        self._seen = self._state()
+        self._state = self._read_state()
         super().__init__(client_ca=client_ca)
 
-    def _state(self) -> tuple[tuple[int, int, int], ...]:
+    def _read_state(self) -> tuple[tuple[int, int, int], ...]:
         try:
-            found = [path.stat() for path in self._paths]
+            states = [path.stat() for path in self._paths]
         except OSError as error:
             raise self._unusable(error.strerror or type(error).__name__) from None
-        return tuple((each.st_ino, each.st_mtime_ns, each.st_size) for each in found)
+        return tuple((state.st_ino, state.st_mtime_ns, state.st_size) for state in states)
 
     def _outdated(self) -> bool:
         try:
-            before, self._seen = self._seen, self._state()
+            before, self._state = self._state, self._read_state()
         except CertificateError:
             return False  # files may be missing while they are replaced
-        return before != self._seen
+        return before != self._state
 
     def _load(self, context: ssl.SSLContext) -> None:
         try:
@@ -199,10 +202,10 @@ def _own(hosts: Iterable[str], *, now: datetime) -> bytes:
 def _names(hosts: Iterable[str]) -> list[x509.GeneralName]:
     wanted = dict.fromkeys((*ALWAYS, socket.gethostname(), *hosts))
     names: list[x509.GeneralName] = []
-    for each in filter(None, wanted):
+    for host in filter(None, wanted):
         try:
-            names.append(x509.IPAddress(ipaddress.ip_address(each)))
+            names.append(x509.IPAddress(ipaddress.ip_address(host)))
         except ValueError:
-            if each.isascii():  # names in a certificate are ASCII
-                names.append(x509.DNSName(each))
+            if host.isascii():  # names in a certificate are ASCII
+                names.append(x509.DNSName(host))
     return names

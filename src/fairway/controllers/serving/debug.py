@@ -7,9 +7,9 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from fairway.api.kinds import encode
 from fairway.api.placement import Placement
 from fairway.engine.outcome import Outcome, Scored
+from kubewire.api.encoding import encode
 
 NO_STATUS: Final = {"numberOfSelectedClusters": 0, "decisionGroups": None, "conditions": None}
 
@@ -45,7 +45,7 @@ def document(placement: Placement, outcome: Outcome) -> dict[str, Any]:
 
     parts: dict[str, Any] = {
         "filteredPipelineResults": stages,
-        "prioritizeResults": [_prioritized(outcome, each) for each in details.scored],
+        "prioritizeResults": [_prioritized(outcome, prioritizer) for prioritizer in details.scored],
         "aggregatedScores": [
             {"clusterName": name, "score": total} for name, total in zip(best, totals, strict=True)
         ],
@@ -57,8 +57,8 @@ def _prioritized(outcome: Outcome, scored: Scored) -> dict[str, Any]:
     names = outcome.snapshot.hosts.names
     rows, scores = outcome.details.rows, scored.scores
     if scored.present is not None:
-        told = scored.present | (scores != 0)  # a missing score may count, by annotation
-        rows, scores = rows[told], scores[told]
+        has_score = scored.present | (scores != 0)  # a missing score may count, by annotation
+        rows, scores = rows[has_score], scores[has_score]
     by_name = {names[row]: score for row, score in zip(rows.tolist(), scores.tolist(), strict=True)}
     return {"name": scored.plugin, "weight": scored.weight, "scores": by_name}
 

@@ -19,8 +19,15 @@ from fairway.api.kinds import DecodeError, decode
 from fairway.api.placement import Placement, PlacementSpec
 from fairway.controllers.serving.access import Authorizer, TooManyReviews, User, bearer_token
 from fairway.controllers.serving.debug import Inspector, document
-from fairway.controllers.serving.http_server import TEXT, BodyTooLarge, read_body
-from fairway.kube import SYSTEM_CLOCK, Clock, KubeError, TokenBucket
+from fairway.controllers.serving.http_server import (
+    BODY_SECONDS,
+    TEXT,
+    BodyTooLarge,
+    peer_address,
+    read_body,
+    trust,
+)
+from kubewire.client import SYSTEM_CLOCK, Clock, KubeError, TokenBucket
 
 log: Final = logging.getLogger(__name__)
 
@@ -40,6 +47,7 @@ MALFORMED: Final = 'unexpected key format: "{key}"'
 NOT_FOUND: Final = "placement '{name}' not found"
 NOT_JSON: Final = "failed to unmarshal placement JSON: {why}"
 TOO_LARGE: Final = f"request body too large: more than {LIMIT} bytes"
+TOO_SLOW: Final = f"the body did not arrive within {BODY_SECONDS:.0f} seconds"
 UNCHECKED: Final = "failed to check permissions: {why}"
 NO_REVIEW: Final = "the hub could not authenticate the request"
 TOO_DEEP: Final = "nested too deeply"
@@ -81,10 +89,10 @@ def queue_answer(inspector: Inspector, raw_path: str) -> dict[str, Any]:
         namespace, name = _split(raw[len(QUEUE_PREFIX) :])
     except _Refused as refused:
         raise PlacementPathError(refused.code, refused.message) from None
-    found = inspector.describe_queue(namespace, name)
-    if found is None:
+    explanation = inspector.describe_queue(namespace, name)
+    if explanation is None:
         raise PlacementPathError(404, NOT_FOUND.format(name=name))
-    return found
+    return explanation
 
 
 class DebugEndpoint:
@@ -112,12 +120,16 @@ class DebugEndpoint:
         about_queue = raw.startswith(QUEUE_PREFIX)
         if raw != PREFIX[:-1] and not raw.startswith(PREFIX) and not about_queue:
             raise _Refused(404, NOT_HERE)
+        # Authentication before anything else: without access, a client learns neither which methods nor which
+        # placements exist.
         user = await self._authenticated(request)
         await self._may_use(user, request.method, unquote(raw))
+        trust(request)
         verb = _VERBS.get(request.method)
         if verb is None or (about_queue and verb != "get"):
             allowed = "GET" if about_queue else ", ".join(_VERBS)
             raise _Refused(405, NOT_ALLOWED.format(method=request.method), Allow=allowed)
+        # By user, after authentication: a client cannot use up the limit of another one.
         self._check_rate_limit(user)
         if reasons := self._ready():
             raise _Refused(503, NOT_READY.format(reasons=", ".join(reasons)), **{"Retry-After": "5"})
@@ -125,6 +137,7 @@ class DebugEndpoint:
             return await self._queue_state(user, raw)
         key = raw[len(PREFIX) :]
         placement = self._existing(key) if verb == "get" else await _placement_in_body(request, key)
+        # The namespace of the placement itself, which for a POST is in the body.
         await self._may_see(user, verb, placement.metadata.namespace)
         try:
             return document(placement, await self._inspector.inspect(placement))
@@ -150,7 +163,7 @@ class DebugEndpoint:
         if not token:
             raise _Refused(401, NO_USER, **{"WWW-Authenticate": "Bearer"})
         try:
-            user = await self._access.user(token)
+            user = await self._access.user(token, peer=peer_address(request))
         except TooManyReviews:
             raise _Refused(429, TOO_MANY, **{"Retry-After": "1"}) from None
         except KubeError as error:
@@ -221,17 +234,17 @@ async def _placement_in_body(request: web.BaseRequest, key: str) -> Placement:
         # Both may be omitted, as in OCM.
         kind = content.get("kind") or "Placement"
         version = content.get("apiVersion") or Placement().apiVersion
-        found = decode({**content, "kind": kind, "apiVersion": version})
+        placement = decode({**content, "kind": kind, "apiVersion": version})
     except RecursionError:
         raise _Refused(400, NOT_JSON.format(why=TOO_DEEP)) from None
     except (msgspec.DecodeError, DecodeError) as error:
         raise _Refused(400, NOT_JSON.format(why=error)) from None
-    if not isinstance(found, Placement):
-        raise _Refused(400, NOT_JSON.format(why=OTHER_KIND.format(kind=found.kind)))
-    for where, number, bits in _numbers(found.spec):
+    if not isinstance(placement, Placement):
+        raise _Refused(400, NOT_JSON.format(why=OTHER_KIND.format(kind=placement.kind)))
+    for where, number, bits in _numbers(placement.spec):
         if number is not None and not -(1 << bits - 1) <= number < 1 << bits - 1:
             raise _Refused(400, NOT_JSON.format(why=OUT_OF_RANGE.format(where=where, bits=bits)))
-    return found
+    return placement
 
 
 def _numbers(spec: PlacementSpec) -> Iterator[tuple[str, int | None, int]]:
@@ -254,6 +267,8 @@ async def _body(request: web.BaseRequest) -> bytes:
         return await read_body(request, limit=LIMIT)
     except BodyTooLarge:
         raise _Refused(400, TOO_LARGE) from None
+    except TimeoutError:
+        raise _Refused(408, TOO_SLOW) from None
 
 
 def _written(

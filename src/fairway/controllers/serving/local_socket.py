@@ -42,10 +42,10 @@ def socket_folder() -> Path:
 
 def _is_private(folder: Path) -> bool:
     try:
-        found = folder.lstat()
+        status = folder.lstat()
     except OSError:
         return False
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077
 
 
 def _prefix(server: str) -> str:
@@ -73,6 +73,7 @@ async def serving_locally(server: str, inspector: Inspector | None) -> AsyncIter
             raise PermissionError(NOT_PRIVATE.format(folder=folder))
         _remove_stale(server)
         path.unlink(missing_ok=True)
+        # Bound inside a folder of mode 0700: the mode of the socket itself is not checked by all systems.
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         listener.bind(str(path))
     except OSError as error:  # the path may be too long, or the file system read-only
@@ -97,6 +98,8 @@ def _remove_stale(server: str) -> None:
     for path in _sockets(server):
         pid = path.stem.rpartition("-")[2]
         with suppress(ValueError, PermissionError):
+            # A process that crashed leaves its socket behind. If another process has its id by now, the socket stays,
+            # and a client finds that nothing answers.
             try:
                 os.kill(int(pid), 0)
             except ProcessLookupError:
@@ -116,12 +119,12 @@ class _LocalConnection(HTTPConnection):
 
 def ask_locally(server: str, *, namespace: str, name: str) -> dict[str, Any] | None:
     """Return the queue state of a placement, of the leader if it runs here; None if no process here has it."""
-    found: dict[str, Any] | None = None
+    state: dict[str, Any] | None = None
     for path in _sockets(server):
         answer = _ask(path, f"/debug/queue/{quote(namespace, safe='')}/{quote(name, safe='')}")
-        if answer is not None and (found is None or answer.get("leading")):
-            found = answer
-    return found
+        if answer is not None and (state is None or answer.get("leading")):
+            state = answer
+    return state
 
 
 def _ask(path: Path, target: str) -> dict[str, Any] | None:

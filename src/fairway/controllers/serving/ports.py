@@ -13,7 +13,7 @@ from fairway.controllers.serving.debug import Inspector
 from fairway.controllers.serving.endpoint import DebugEndpoint
 from fairway.controllers.serving.http_server import listening
 from fairway.controllers.serving.probes import ProbeHandlers, Reasons, nothing
-from fairway.kube import SYSTEM_CLOCK, Client, Clock
+from kubewire.client import SYSTEM_CLOCK, Client, Clock
 
 log: Final = logging.getLogger(__name__)
 

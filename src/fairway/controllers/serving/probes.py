@@ -61,12 +61,12 @@ class ProbeHandlers:
 
 def _health(request: web.BaseRequest, reasons: Reasons, otherwise: str) -> web.Response:
     try:
-        found = tuple(reasons())
+        unready = tuple(reasons())
     except Exception:
         log.exception("health check failed")
-        found = (UNKNOWN,)
-    if not found:
+        unready = (UNKNOWN,)
+    if not unready:
         return web.Response(text=OK, headers={"Content-Type": TEXT})
-    lines = (REASON.format(reason=" ".join(each.split())) for each in found)
+    lines = (REASON.format(reason=" ".join(reason.split())) for reason in unready)
     text = otherwise + "".join(lines) if "verbose" in request.query else otherwise
     return web.Response(status=503, text=text, headers={"Content-Type": TEXT})

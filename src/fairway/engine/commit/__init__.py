@@ -13,7 +13,8 @@ instructions that concern the queue.
 - A Bind whose result is unknown is *read back* from the hub before anything is undone. If the hub does not show it, its
   place is kept until the request can no longer take effect (*in doubt*), and it is read back again.
 
-``instructions`` has the values that go out, ``calls`` contains faults of plugins, and ``machine`` has the transitions.
+``instructions`` has the values that the machine returns, ``calls`` contains faults of plugins, and ``machine`` has the
+transitions.
 """
 
 from fairway.engine.commit.calls import ACTIVATE, CommitPlugins

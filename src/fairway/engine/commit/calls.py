@@ -2,11 +2,11 @@
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Final, TypeVar
 
-from fairway.engine.dependencies import Event
+from fairway.engine.dependencies import Event, event_of
 from fairway.engine.fault import Fault, nonsense, raised
 from fairway.engine.points import (
     Bind,
@@ -24,12 +24,13 @@ from fairway.engine.profile import OnFault, Profile
 from fairway.engine.queue import Rejection
 from fairway.engine.status import OK, Code, Status, failed
 from fairway.engine.workload import WorkloadKey
-from fairway.fleet.column import Key
-from fairway.fleet.direction import Direction
+from fairway.hosts.direction import Direction
+from fairway.hosts.journal import NOTHING, Change
 
 ACTIVATE: Final = "fairway.dev/activate"
 """Key of the cycle state under which plugins write a frozenset of workloads to activate when this one is placed."""
 NO_BINDER: Final = "profile {name}: at least one Bind plugin is required"
+TOOK: Final = "{key} took a place on {hosts}"
 GAVE_BACK: Final = "{key} gave back its place on {hosts}"
 MOST_FAULTS: Final = 1000
 EVERYTHING = Reads(anything=True)
@@ -67,8 +68,11 @@ class CommitPlugins:
 
 
 class Calls:
-    def __init__(self, plugins: CommitPlugins) -> None:
+    """``changes`` returns what changed in the table of hosts since its last call."""
+
+    def __init__(self, plugins: CommitPlugins, changes: Callable[[], Change] = lambda: NOTHING) -> None:
         self._plugins = plugins
+        self._changes = changes
         self._faults: deque[Fault] = deque(maxlen=MOST_FAULTS)
 
     def take_faults(self) -> list[Fault]:
@@ -94,6 +98,8 @@ class Calls:
 
     def unreserve_all(self, context: CommitContext) -> None:
         """Call Unreserve of all plugins in exact reverse order, whether or not their Reserve was called."""
+        # As in kube-scheduler, also those whose Reserve was not called: a plugin that failed may have done half of
+        # its work.
         for plugin in reversed(self._plugins.reserves):
             try:
                 plugin.unreserve(context)
@@ -110,6 +116,17 @@ class Calls:
                 return status, wait
         return self.charge(nonsense(plugin.name, "Permit", result, expected="a Status and a time")), None
 
+    def has_pre_bind(self, plugin: PreBind, context: CommitContext) -> bool:
+        # Checking a protocol takes several microseconds, for each workload.
+        has_pre_bind = getattr(plugin, "has_pre_bind", None)
+        if has_pre_bind is None:
+            return True
+        try:
+            return bool(has_pre_bind(context))
+        except Exception as error:
+            self.charge(raised(plugin.name, "PreBind", error))
+            return True
+
     def checked(self, plugin: Plugin, point: str, result: object) -> Status:
         if isinstance(result, Status):
             return result
@@ -124,22 +141,39 @@ class Calls:
         )
 
     def reads(self, plugin: Plugin, context: CommitContext) -> Reads:
-        """Return what a rejection depends on; everything if the plugin does not say, or fails to."""
+        """Return what a rejection depends on; everything if the plugin does not declare it, or fails to."""
         if not isinstance(plugin, CommitReader):
             return EVERYTHING
         return self._contained(plugin, Reads, lambda: plugin.commit_reads(context)) or EVERYTHING
 
+    def taken(self, context: CommitContext) -> Event | None:
+        """Return the event of what the Reserve plugins changed in the table; None if they changed nothing there. Others
+        may wait for it, such as pods with affinity to this one."""
+        change = self._changes()
+        if not change.columns and not change.added:
+            return None
+        label = _label(TOOK, context)
+        return replace(event_of(change, label=label), excluded=context.workload.key)
+
     def released(self, context: CommitContext, *, excluded: WorkloadKey | None) -> Event:
-        """Return the event of giving back what the Reserve plugins hold; anything, unless all name their columns."""
-        columns: dict[Key, Direction] = {}
+        """Return the event of giving back what the Reserve plugins hold: what they changed in the table, and the
+        columns that they name; anything, unless all name theirs."""
+        change = self._changes()
+        columns = dict(change.columns)
         wildcard = not self._plugins.reserves
         for plugin in self._plugins.reserves:
             named = self._released_columns(plugin, context)
             wildcard = wildcard or named is None
-            columns.update(named or {})
-        names = frozenset(host.name for host in context.hosts)
-        label = GAVE_BACK.format(key=context.workload.key, hosts=", ".join(sorted(names)))
-        return Event(label=label, hosts=names, columns=columns, wildcard=wildcard, excluded=excluded)
+            for key, direction in (named or {}).items():
+                columns[key] = columns.get(key, Direction.NONE) | direction
+        return Event(
+            label=_label(GAVE_BACK, context),
+            hosts=frozenset([*change.hosts, *(host.name for host in context.hosts)]),
+            columns=columns,
+            added=change.added,
+            wildcard=wildcard,
+            excluded=excluded,
+        )
 
     def _released_columns(self, plugin: Reserve, context: CommitContext) -> dict[Any, Any] | None:
         if not isinstance(plugin, Releases):
@@ -147,8 +181,8 @@ class Calls:
         return self._contained(plugin, dict, lambda: dict(plugin.releases(context)))
 
     def activations(self, context: CommitContext) -> frozenset[WorkloadKey]:
-        found = context.state.find(ACTIVATE, object)
-        return found if isinstance(found, frozenset) else frozenset()
+        keys = context.state.find(ACTIVATE, object)
+        return keys if isinstance(keys, frozenset) else frozenset()
 
     def _contained(self, plugin: Plugin, kind: type[ResultT], call: Callable[[], object]) -> ResultT | None:
         try:
@@ -160,3 +194,8 @@ class Calls:
             return result
         self.charge(nonsense(plugin.name, "Reserve", result, expected=kind.__name__))
         return None
+
+
+def _label(text: str, context: CommitContext) -> str:
+    hosts = ", ".join(sorted(host.name for host in context.hosts))
+    return text.format(key=context.workload.key, hosts=hosts)

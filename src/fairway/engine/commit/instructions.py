@@ -1,12 +1,13 @@
 """What the commit machine asks its caller to do, in this order."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from fairway.engine.dependencies import Event
 from fairway.engine.points import Bind, CommitContext, PostBind, PreBind
 from fairway.engine.queue import Rejection, SchedulingQueue
 from fairway.engine.workload import HostKey, WorkloadKey
-from fairway.fleet.instant import Micros
+from fairway.hosts.instant import Micros
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,15 @@ class ReadBack:
 
 
 @dataclass(frozen=True, slots=True)
+class Fetch:
+    """Await ``fetch()``, such as the answer of a plugin in a process of its own; it returns what to do next."""
+
+    key: WorkloadKey
+    token: int
+    fetch: Callable[[], Awaitable[list["ForCaller"]]]
+
+
+@dataclass(frozen=True, slots=True)
 class Bound:
     key: WorkloadKey
     hosts: tuple[HostKey, ...]
@@ -79,7 +89,7 @@ class Returned:
     def reasons(self) -> tuple[str, ...]:
         if self.error:
             return (self.error,)
-        return tuple(f"{each.plugin}: {', '.join(each.reasons)}" for each in self.rejections)
+        return tuple(f"{rejection.plugin}: {', '.join(rejection.reasons)}" for rejection in self.rejections)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,15 +138,15 @@ class Done:
 
 
 ForQueue = BeginBinding | Broadcast | Activate | Reject | Fail | Release | Done
-ForCaller = RunPreBind | RunBind | RunPostBind | Cancel | ReadBack | Bound | Nominate | Returned
+ForCaller = RunPreBind | RunBind | RunPostBind | Cancel | ReadBack | Fetch | Bound | Nominate | Returned
 Instruction = ForQueue | ForCaller
 
 
 def perform(queue: SchedulingQueue, instructions: list[Instruction], *, now: Micros) -> list[ForCaller]:
     """Carry out what concerns the queue; return the rest, and which workloads are in the queue again."""
     rest: list[ForCaller] = []
-    for each in instructions:
-        match each:
+    for instruction in instructions:
+        match instruction:
             case BeginBinding(key):
                 queue.bind(key)
             case Broadcast(event):
@@ -154,5 +164,5 @@ def perform(queue: SchedulingQueue, instructions: list[Instruction], *, now: Mic
             case Done(key):
                 queue.done(key)
             case _:
-                rest.append(each)
+                rest.append(instruction)
     return rest

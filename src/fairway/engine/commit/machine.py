@@ -1,5 +1,6 @@
 """The transitions of commits: events in, instructions out."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
@@ -28,7 +29,8 @@ from fairway.engine.points import CommitContext, CommitReader, Plugin
 from fairway.engine.queue.heap import Heap
 from fairway.engine.status import Code, Status, unschedulable
 from fairway.engine.workload import HostKey, WorkloadKey
-from fairway.fleet.instant import SECOND, Micros
+from fairway.hosts.instant import SECOND, Micros
+from fairway.hosts.journal import NOTHING, Change
 
 LONGEST_WAIT: Final[Micros] = 15 * 60 * SECOND
 """Longer waits of Permit plugins are shortened to this."""
@@ -86,15 +88,24 @@ class Commit:
 class CommitMachine:
     """All commits of one profile. A workload is *assumed* from ``start`` until it is bound or given back.
 
-    ``late_bind`` is how long a Bind request whose reply was lost may still take effect. Its place is kept for so long:
+    ``late_bind`` is how long a Bind request whose reply was lost may still take effect. Its place is kept until then:
     another workload in this place would overcommit the host. Use 0 if reading back makes lost requests fail, for
     example by a write that changes the resourceVersion which they name.
+
+    ``changes`` returns what changed in the table of hosts since its last call. What Reserve and Unreserve plugins
+    change there is broadcast, but does not wake the workload that they are called for.
     """
 
-    def __init__(self, plugins: CommitPlugins, *, late_bind: Micros = LATE_BIND) -> None:
+    def __init__(
+        self,
+        plugins: CommitPlugins,
+        *,
+        late_bind: Micros = LATE_BIND,
+        changes: Callable[[], Change] = lambda: NOTHING,
+    ) -> None:
         self._plugins = plugins
         self._late_bind = late_bind
-        self._calls = Calls(plugins)
+        self._calls = Calls(plugins, changes)
         self._commits: dict[WorkloadKey, Commit] = {}
         self._deadlines: Heap[WorkloadKey] = Heap()
         """Of the shortest wait of each commit that waits for permits, and of those in doubt."""
@@ -133,30 +144,25 @@ class CommitMachine:
                 commit.reasons[permitter.name] = status.reasons
             elif status.code not in _CONTINUES:
                 return self._refused(commit, permitter, status)
+        # Only after all plugins agreed: what was reserved by then and given back again would wake
+        # workloads for nothing.
+        taken = self._calls.taken(context)
+        broadcast = [] if taken is None else [Broadcast(taken)]
         if commit.waits:
             self._deadlines.push(commit.key, (min(commit.waits.values()),))
-            return self._activations(commit)
-        return [*self._activations(commit), *self._begin_binding(commit, now)]
+            return [*broadcast, *self._activations(commit)]
+        return [*broadcast, *self._activations(commit), *self._begin_binding(commit, now)]
 
     def start_binding(self, context: CommitContext, *, now: Micros) -> list[Instruction]:
         """Commit a change that takes no host: there is nothing to reserve, to permit or to prepare."""
         commit = self._add(context, now)
         return [BeginBinding(commit.key), *self._next_bind(commit, 0)]
 
-    def adopt(self, context: CommitContext, *, now: Micros) -> list[Instruction]:
-        """Take over a commit of an earlier leader, whose reservation was persisted and whose Bind may be under way.
-
-        The workload is read back as after a Bind with an unknown result.
-        """
-        commit = self._add(context, now)
-        commit.plugin = self._plugins.binds[0].name
-        return [BeginBinding(commit.key), *self._read_back(commit)]
-
     def reserve(self, context: CommitContext) -> list[Status]:
         """Call Reserve for hosts that the hub shows as bound already, as after a crash. Return refusals: they undo
         nothing."""
-        found = (self._calls.reserve(each, context) for each in self._plugins.reserves)
-        return [status for status in found if status.code not in _CONTINUES]
+        statuses = (self._calls.reserve(reserver, context) for reserver in self._plugins.reserves)
+        return [status for status in statuses if status.code not in _CONTINUES]
 
     def unreserve(self, context: CommitContext) -> Broadcast:
         """Give back hosts of a workload that is bound."""
@@ -172,6 +178,7 @@ class CommitMachine:
         """Forget a commit, whatever runs. Its hosts are unreserved, unless they are bound."""
         commit = self._commits.pop(key, None)
         self._deadlines.discard(key)
+        # In PostBind the workload is bound, so its hosts belong to it whatever happens here.
         if commit is not None and commit.phase is not Phase.POST_BIND:
             self._calls.unreserve_all(commit.context)
 
@@ -181,9 +188,9 @@ class CommitMachine:
         commit = self._waiting(key)
         permits = () if commit is None else self._plugins.permits
         return Dependencies.of(
-            self._calls.reads(each, commit.context)
-            for each in permits
-            if commit is not None and each.name in commit.waits and isinstance(each, CommitReader)
+            self._calls.reads(permitter, commit.context)
+            for permitter in permits
+            if commit is not None and permitter.name in commit.waits and isinstance(permitter, CommitReader)
         )
 
     def ask_again(self, key: WorkloadKey, *, now: Micros) -> list[Instruction]:
@@ -191,6 +198,7 @@ class CommitMachine:
         commit = self._waiting(key)
         if commit is None:
             return []
+        # The deadline decides, even if the approval arrives before ``advance`` is called for it.
         if min(commit.waits.values()) <= now:
             return self._timed_out(commit)
         for permitter in self._plugins.permits:
@@ -243,7 +251,7 @@ class CommitMachine:
     def remove_host(self, host: HostKey) -> list[Instruction]:
         """Abandon the commits on a deleted host. Where Bind runs already, its result decides."""
         keys = [key for key, commit in self._commits.items() if host in commit.context.hosts]
-        return [each for key in keys for each in self.abandon(key)]
+        return [instruction for key in keys for instruction in self.abandon(key)]
 
     def delete(self, key: WorkloadKey) -> list[Instruction]:
         """The workload is deleted: give back its place at once. No effect once it is bound."""
@@ -259,6 +267,7 @@ class CommitMachine:
             commit = self._commits[first[1]]
             if commit.phase is Phase.IN_DOUBT:
                 self._deadlines.discard(commit.key)
+                # The request can no longer take effect: what is read now is the result.
                 commit.certain = True
                 instructions += self._read_back(commit)
             else:
@@ -313,6 +322,7 @@ class CommitMachine:
             return [Done(key)]
         if commit.phase is Phase.POST_BIND:
             return []
+        # Our own Bind, observed before its reply. Its reply then has an old token and is ignored.
         if commit.phase in _BIND_SENT and set(hosts) == set(commit.context.hosts):
             return self._bound(commit, now)
         return self._unwind(commit, Done(key))
@@ -328,18 +338,22 @@ class CommitMachine:
         commit = self._running(key, token)
         if commit is None:
             return []
-        missing = () if hosts is None else tuple(each for each in commit.context.hosts if each not in hosts)
+        missing = () if hosts is None else tuple(host for host in commit.context.hosts if host not in hosts)
+        # Bound to all of its hosts, or to others by another actor: both are what the watch would show, too.
         if hosts is not None and len(missing) in (0, len(commit.context.hosts)):
             return self.observed(key, hosts, now=now)
+        # kube-apiserver may still carry out a request whose reply was lost. If the place were given back now, the
+        # next workload would take it, and the host would be overcommitted.
         if self._late_bind and not commit.certain:
             self._enter(commit, Phase.IN_DOUBT, commit.step, commit.plugin)
             self._deadlines.push(key, (now + self._late_bind,))
             return []
+        # Not bound for certain, so the next Bind plugin may try without binding twice.
         if commit.faulty and self._calls.skips and commit.step + 1 < len(self._plugins.binds):
             return self._next_bind(commit, commit.step + 1)
         if missing:
             commit.context = replace(commit.context, hosts=missing)  # the others stay reserved
-            names = ", ".join(each.name for each in missing)
+            names = ", ".join(host.name for host in missing)
             return self._unwind(commit, Fail(key, PARTLY_BOUND.format(hosts=names, plugin=commit.plugin)))
         return self._unwind(commit, Fail(key, NOT_BOUND.format(plugin=commit.plugin)))
 
@@ -376,7 +390,7 @@ class CommitMachine:
 
     def _denied(self, commit: Commit, name: str, reason: str) -> list[Instruction]:
         status = unschedulable(reason, plugin=name)
-        plugin = next((each for each in self._plugins.permits if each.name == name), None)
+        plugin = next((permitter for permitter in self._plugins.permits if permitter.name == name), None)
         if plugin is None:
             return self._unwind(commit, Fail(commit.key, f"{name}: {reason}"))
         return self._refused(commit, plugin, status)
@@ -393,8 +407,11 @@ class CommitMachine:
         self._calls.unreserve_all(commit.context)
         del self._commits[commit.key]
         self._deadlines.discard(commit.key)
+        # A rejected workload waits for events of others: what it gives back itself was there when it was rejected.
         excluded = commit.key if isinstance(outcome, Reject) else None
         event = self._calls.released(commit.context, excluded=excluded)
+        # The plugin that runs is cancelled. A result that arrives nevertheless has a token that no commit
+        # has any more.
         cancel = [Cancel(commit.key, commit.token)] if commit.token else []
         return [*cancel, Broadcast(event), outcome]
 
@@ -414,9 +431,12 @@ class CommitMachine:
         return [BeginBinding(commit.key), *self._next_pre_bind(commit, 0)]
 
     def _next_pre_bind(self, commit: Commit, step: int) -> list[Instruction]:
-        if step == len(self._plugins.pre_binds):
+        pre_binds = self._plugins.pre_binds
+        while step < len(pre_binds) and not self._calls.has_pre_bind(pre_binds[step], commit.context):
+            step += 1
+        if step == len(pre_binds):
             return self._next_bind(commit, 0)
-        plugin = self._plugins.pre_binds[step]
+        plugin = pre_binds[step]
         token = self._enter(commit, Phase.PRE_BIND, step, plugin.name)
         return [RunPreBind(commit.key, token, plugin, commit.context)]
 
@@ -435,6 +455,7 @@ class CommitMachine:
         commit.since = now
         self._deadlines.discard(commit.key)
         return [
+            # The queue forgets the workload before PostBind: from here on nothing can take its place away.
             Done(commit.key),
             Bound(commit.key, commit.context.hosts),
             *self._activations(commit),

@@ -1,8 +1,7 @@
 """The ledger: what is promised to workloads but not yet observed on hosts.
 
 Data flow: the caller reports capacity and use (``set_capacity``, ``observe``) and makes promises (``reserve``,
-``earmark``) in a ``transaction``. A commit has entries to persist: in the status of the object that a promise is for,
-or in the journal if it has no object. After a crash, ``Ledger.rebuild`` restores the ledger from both.
+``earmark``) in a ``transaction``. After a crash, ``Ledger.rebuild_in_steps`` restores it from what the hub shows.
 
 - A *holding* is what a workload has on a host: per resource the larger of its reservation and its observed use, so that
   a promise is not counted twice once it is observed.
@@ -13,23 +12,19 @@ or in the journal if it has no object. After a crash, ``Ledger.rebuild`` restore
 errors, ``columns`` what is grantable as columns of a table. All amounts are integers in milli-units.
 """
 
-from fairway.engine.ledger.account import Earmark, HostAccount, Recorded, Reservation
+from fairway.engine.ledger.account import Earmark, HostAccount
 from fairway.engine.ledger.columns import LedgerColumns
-from fairway.engine.ledger.ledger import Entry, Ledger, Speculation, Transaction
-from fairway.engine.ledger.refusal import InsufficientCapacity, LedgerError, Shortage, StaleEpoch
+from fairway.engine.ledger.ledger import Ledger, Speculation, Transaction
+from fairway.engine.ledger.refusal import InsufficientCapacity, LedgerError, Shortage
 
 __all__ = [
     "Earmark",
-    "Entry",
     "HostAccount",
     "InsufficientCapacity",
     "Ledger",
     "LedgerColumns",
     "LedgerError",
-    "Recorded",
-    "Reservation",
     "Shortage",
     "Speculation",
-    "StaleEpoch",
     "Transaction",
 ]

@@ -2,29 +2,13 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from enum import Enum
 
 from fairway.engine.ledger.refusal import SOURCE_TOO_SMALL, InsufficientCapacity, LedgerError, Shortage
 from fairway.engine.workload import HostKey, ResourceList, WorkloadKey, checked_resources
-from fairway.fleet.instant import Micros
+from fairway.hosts.instant import Micros
 
 UNATTRIBUTED = "use that no workload accounts for"
 _NOTHING: ResourceList = checked_resources({})
-
-
-class Recorded(Enum):
-    """Where a promise survives a crash."""
-
-    OBJECT = "object"
-    """In the status of the object that it is for."""
-    JOURNAL = "journal"
-    """In the journal, because it has no object."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reservation:
-    amounts: ResourceList
-    recorded: Recorded = Recorded.OBJECT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +23,6 @@ class Earmark:
     deadline: Micros | None = None
     freed: bool = False
     """Whether the source left, so that the room is kept from others."""
-    recorded: Recorded = Recorded.JOURNAL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,36 +33,40 @@ class HostAccount:
     observed: Mapping[WorkloadKey, ResourceList] = field(default_factory=dict)
     unattributed: ResourceList = field(default_factory=dict)
     """Observed use that no workload accounts for."""
-    reservations: Mapping[WorkloadKey, Reservation] = field(default_factory=dict)
+    reservations: Mapping[WorkloadKey, ResourceList] = field(default_factory=dict)
     earmarks: Mapping[str, Earmark] = field(default_factory=dict)
     used: ResourceList = field(default_factory=dict)
     """Sum of all holdings and the unattributed use."""
 
-    def holding(self, who: WorkloadKey) -> ResourceList:
+    def holding(self, workload: WorkloadKey) -> ResourceList:
         """Return what a workload has here: the larger of reservation and observed use, per resource."""
-        observed = self.observed.get(who, _NOTHING)
-        reservation = self.reservations.get(who)
+        # Not the sum: a reservation becomes observed use, and in between both are the same room.
+        observed = self.observed.get(workload, _NOTHING)
+        reservation = self.reservations.get(workload)
         if reservation is None:
             return observed
-        return reservation.amounts if not observed else _larger(observed, reservation.amounts)
+        return reservation if not observed else _larger(observed, reservation)
 
-    def holds(self, who: WorkloadKey) -> bool:
-        return who in self.observed or who in self.reservations
+    def holds(self, workload: WorkloadKey) -> bool:
+        return workload in self.observed or workload in self.reservations
 
-    def kept(self, who: WorkloadKey) -> Iterator[Earmark]:
+    def kept(self, workload: WorkloadKey) -> Iterator[Earmark]:
         """Yield the earmarks whose room is kept from a workload."""
-        return (each for each in self.earmarks.values() if each.freed and each.beneficiary != who)
+        return (
+            earmark for earmark in self.earmarks.values() if earmark.freed and earmark.beneficiary != workload
+        )
 
-    def grantable(self, who: WorkloadKey) -> dict[str, int]:
+    def grantable(self, workload: WorkloadKey) -> dict[str, int]:
         """Return how much more a workload may have of each resource, its own earmarks included."""
-        own = self.kept_room(who) if self.earmarks else _NOTHING
+        own = self.kept_room(workload) if self.earmarks else _NOTHING
+        # What is left may be negative: observed use is never refused, and a host can lose capacity.
         return {resource: max(0, left + own.get(resource, 0)) for resource, left in self.free().items()}
 
-    def shortages(self, who: WorkloadKey, growth: ResourceList) -> tuple[Shortage, ...]:
+    def shortages(self, workload: WorkloadKey, growth: ResourceList) -> tuple[Shortage, ...]:
         """Return what is in the way of granting a workload so much more; nothing if it is grantable."""
-        grantable = self.grantable(who)
-        short = [each for each, asked in growth.items() if asked > grantable.get(each, 0)]
-        return tuple(self._shortage(who, each, growth[each], grantable) for each in short)
+        grantable = self.grantable(workload)
+        short = [resource for resource, amount in growth.items() if amount > grantable.get(resource, 0)]
+        return tuple(self._shortage(workload, resource, growth[resource], grantable) for resource in short)
 
     def free(self) -> dict[str, int]:
         """Return what is left for a workload without earmarks; below 0 where more is used than there is."""
@@ -91,40 +78,40 @@ class HostAccount:
             for resource, amount in self.capacity.items()
         }
 
-    def kept_room(self, who: WorkloadKey | None = None) -> dict[str, int]:
+    def kept_room(self, workload: WorkloadKey | None = None) -> dict[str, int]:
         """Return the room that is kept for a workload, or for all."""
         room: dict[str, int] = {}
-        for each in self.earmarks.values():
-            if each.freed and who in (None, each.beneficiary):
-                for resource, amount in each.amounts.items():
+        for earmark in self.earmarks.values():
+            if earmark.freed and workload in (None, earmark.beneficiary):
+                for resource, amount in earmark.amounts.items():
                     room[resource] = room.get(resource, 0) + amount
         return room
 
     def set_capacity(self, capacity: ResourceList | None) -> "HostAccount":
         return replace(self, capacity=None if capacity is None else checked_resources(capacity))
 
-    def observe(self, who: WorkloadKey, amounts: ResourceList | None) -> "HostAccount":
+    def observe(self, workload: WorkloadKey, amounts: ResourceList | None) -> "HostAccount":
         """Set the observed use of a workload; None when it was deleted."""
-        known = self.observed.get(who)
+        known = self.observed.get(workload)
         if amounts is None:
-            return self if known is None else self._observing(who, None)
+            return self if known is None else self._observing(workload, None)
         checked = checked_resources(amounts)
-        return self if known == checked else self._observing(who, checked)
+        return self if known == checked else self._observing(workload, checked)
 
-    def _observing(self, who: WorkloadKey, amounts: ResourceList | None) -> "HostAccount":
+    def _observing(self, workload: WorkloadKey, amounts: ResourceList | None) -> "HostAccount":
         observed = dict(self.observed)
         if amounts is None:
-            del observed[who]
+            del observed[workload]
         else:
-            observed[who] = amounts
-        return self._changed(who, replace(self, observed=observed))
+            observed[workload] = amounts
+        return self._changed(workload, replace(self, observed=observed))
 
     @staticmethod
     def begin(
         host: HostKey, capacity: ResourceList | None, observed: Mapping[WorkloadKey, ResourceList]
     ) -> "HostAccount":
         """Return an account with the observed use of all its workloads."""
-        uses = {who: checked_resources(amounts) for who, amounts in observed.items()}
+        uses = {workload: checked_resources(amounts) for workload, amounts in observed.items()}
         used: dict[str, int] = {}
         for amounts in uses.values():
             for resource, amount in amounts.items():
@@ -136,34 +123,34 @@ class HostAccount:
         used = _exchanged(self.used, self.unattributed, amounts)
         return replace(self, unattributed=amounts, used=used)
 
-    def reserve(self, who: WorkloadKey, amounts: ResourceList, recorded: Recorded) -> "HostAccount":
+    def reserve(self, workload: WorkloadKey, amounts: ResourceList) -> "HostAccount":
         """Set a workload's reservation. Growth must be grantable; it uses up the workload's own earmarks first."""
         amounts = checked_resources(amounts)
-        held = self.holding(who)
+        held = self.holding(workload)
+        # Only growth is checked: what the workload holds already is in use, even on a host that is overcommitted.
         growth = {
             resource: amount - held.get(resource, 0)
             for resource, amount in amounts.items()
             if amount > held.get(resource, 0)
         }
-        if growth and (shortages := self.shortages(who, growth)):
-            raise InsufficientCapacity(self.host, who, shortages)
-        old = self.reservations.get(who)
-        reservation = Reservation(amounts, recorded if old is None else old.recorded)
-        return self.restore(who, reservation)._consumed(who, growth)
+        if growth and (shortages := self.shortages(workload, growth)):
+            raise InsufficientCapacity(self.host, workload, shortages)
+        return self.restore(workload, amounts)._consumed(workload, growth)
 
-    def restore(self, who: WorkloadKey, reservation: Reservation) -> "HostAccount":
+    def restore(self, workload: WorkloadKey, amounts: ResourceList) -> "HostAccount":
         """Set a reservation that was granted before, without a check."""
-        return self._changed(who, replace(self, reservations={**self.reservations, who: reservation}))
+        return self._changed(workload, replace(self, reservations={**self.reservations, workload: amounts}))
 
-    def release(self, who: WorkloadKey) -> "HostAccount":
+    def release(self, workload: WorkloadKey) -> "HostAccount":
         """Drop a workload's reservation. Its observed use remains until its deletion is observed."""
-        if who not in self.reservations:
+        if workload not in self.reservations:
             return self
-        reservations = {each: value for each, value in self.reservations.items() if each != who}
-        return self._changed(who, replace(self, reservations=reservations))
+        reservations = {holder: value for holder, value in self.reservations.items() if holder != workload}
+        return self._changed(workload, replace(self, reservations=reservations))
 
     def add_earmark(self, earmark: Earmark) -> "HostAccount":
         """Add an earmark, or replace the one with its id."""
+        # An earmark that is replaced must not count against itself.
         base = self.close(earmark.id)
         amounts = checked_resources(earmark.amounts)
         if earmark.source is None:
@@ -172,17 +159,16 @@ class HostAccount:
             for other in base.earmarks.values():
                 if other.freed and other.beneficiary == earmark.beneficiary:
                     grantable = {key: left - other.amounts.get(key, 0) for key, left in grantable.items()}
-            short = [each for each, asked in amounts.items() if asked > grantable.get(each, 0)]
+            short = [resource for resource, asked in amounts.items() if asked > grantable.get(resource, 0)]
             if short:
                 shortages = (
-                    base._shortage(earmark.beneficiary, each, amounts[each], grantable) for each in short
+                    base._shortage(earmark.beneficiary, resource, amounts[resource], grantable)
+                    for resource in short
                 )
                 raise InsufficientCapacity(self.host, earmark.beneficiary, shortages)
         else:
             base._check_source(earmark.source, amounts)
-        recorded = self.earmarks.get(earmark.id, earmark).recorded
-        added = replace(earmark, amounts=amounts, freed=earmark.source is None, recorded=recorded)
-        return base.restore_earmark(added)
+        return base.restore_earmark(replace(earmark, amounts=amounts, freed=earmark.source is None))
 
     def restore_earmark(self, earmark: Earmark) -> "HostAccount":
         return replace(self, earmarks={**self.earmarks, earmark.id: earmark})
@@ -190,15 +176,17 @@ class HostAccount:
     def close(self, earmark_id: str) -> "HostAccount":
         if earmark_id not in self.earmarks:
             return self
-        return replace(self, earmarks={key: each for key, each in self.earmarks.items() if key != earmark_id})
+        return replace(
+            self, earmarks={key: earmark for key, earmark in self.earmarks.items() if key != earmark_id}
+        )
 
     def _check_source(self, source: WorkloadKey, amounts: ResourceList) -> None:
         held = self.holding(source)
-        asked = dict(amounts)
-        for each in self.earmarks.values():
-            if each.source == source and not each.freed:
-                asked = {key: amount + each.amounts.get(key, 0) for key, amount in asked.items()}
-        for resource, amount in asked.items():
+        wanted = dict(amounts)
+        for earmark in self.earmarks.values():
+            if earmark.source == source and not earmark.freed:
+                wanted = {key: amount + earmark.amounts.get(key, 0) for key, amount in wanted.items()}
+        for resource, amount in wanted.items():
             if amount > held.get(resource, 0):
                 raise LedgerError(
                     SOURCE_TOO_SMALL.format(
@@ -210,45 +198,51 @@ class HostAccount:
                     )
                 )
 
-    def _changed(self, who: WorkloadKey, after: "HostAccount") -> "HostAccount":
+    def _changed(self, workload: WorkloadKey, after: "HostAccount") -> "HostAccount":
         """Update the sum; when a workload left, free the earmarks of its room and close those for it."""
-        held = self.holding(who)
-        after = replace(after, used=_exchanged(self.used, held, after.holding(who)))
-        if after.holds(who) or not self.holds(who):
+        held = self.holding(workload)
+        after = replace(after, used=_exchanged(self.used, held, after.holding(workload)))
+        if after.holds(workload) or not self.holds(workload):
             return after
         left = dict(held)
         earmarks: dict[str, Earmark] = {}
-        for key, each in after.earmarks.items():
-            if each.beneficiary == who:
+        for key, earmark in after.earmarks.items():
+            # Nothing waits for this room any more.
+            if earmark.beneficiary == workload:
                 continue
-            if each.source == who and not each.freed:
+            if earmark.source == workload and not earmark.freed:
                 # Never more than the source leaves: it may have shrunk since.
-                amounts = {name: min(amount, left.get(name, 0)) for name, amount in each.amounts.items()}
+                amounts = {name: min(amount, left.get(name, 0)) for name, amount in earmark.amounts.items()}
                 left = {name: amount - amounts.get(name, 0) for name, amount in left.items()}
-                each = replace(each, freed=True, amounts=checked_resources(amounts))
-            earmarks[key] = each
+                earmark = replace(earmark, freed=True, amounts=checked_resources(amounts))
+            earmarks[key] = earmark
         return replace(after, earmarks=earmarks)
 
-    def _consumed(self, who: WorkloadKey, growth: Mapping[str, int]) -> "HostAccount":
+    def _consumed(self, workload: WorkloadKey, growth: Mapping[str, int]) -> "HostAccount":
         """Take growth out of the workload's freed earmarks; close those that are used up."""
         rest = dict(growth)
         earmarks: dict[str, Earmark] = {}
-        for key, each in self.earmarks.items():
-            if each.freed and each.beneficiary == who and any(rest.values()):
-                amounts = {name: max(0, amount - rest.get(name, 0)) for name, amount in each.amounts.items()}
-                rest = {name: max(0, amount - each.amounts.get(name, 0)) for name, amount in rest.items()}
+        for key, earmark in self.earmarks.items():
+            if earmark.freed and earmark.beneficiary == workload and any(rest.values()):
+                amounts = {
+                    name: max(0, amount - rest.get(name, 0)) for name, amount in earmark.amounts.items()
+                }
+                rest = {name: max(0, amount - earmark.amounts.get(name, 0)) for name, amount in rest.items()}
                 if not any(amounts.values()):
                     continue
-                each = replace(each, amounts=checked_resources(amounts))
-            earmarks[key] = each
+                earmark = replace(earmark, amounts=checked_resources(amounts))
+            earmarks[key] = earmark
         return replace(self, earmarks=earmarks)
 
     def _shortage(
-        self, who: WorkloadKey, resource: str, asked: int, grantable: Mapping[str, int]
+        self, workload: WorkloadKey, resource: str, asked: int, grantable: Mapping[str, int]
     ) -> Shortage:
-        held = {str(each): self.holding(each).get(resource, 0) for each in self._holders()}
+        held = {str(holder): self.holding(holder).get(resource, 0) for holder in self._holders()}
         held[UNATTRIBUTED] = self.unattributed.get(resource, 0)
-        kept = ((each.id, str(each.beneficiary), each.amounts.get(resource, 0)) for each in self.kept(who))
+        kept = (
+            (earmark.id, str(earmark.beneficiary), earmark.amounts.get(resource, 0))
+            for earmark in self.kept(workload)
+        )
         return Shortage(
             resource=resource,
             asked=asked,
@@ -257,16 +251,18 @@ class HostAccount:
             holders=tuple(
                 sorted(((n, a) for n, a in held.items() if a), key=lambda pair: (-pair[1], pair[0]))
             ),
-            earmarks=tuple(each for each in kept if each[2]),
+            earmarks=tuple(entry for entry in kept if entry[2]),
         )
 
     def _holders(self) -> Iterator[WorkloadKey]:
         yield from self.observed
-        yield from (each for each in self.reservations if each not in self.observed)
+        yield from (holder for holder in self.reservations if holder not in self.observed)
 
 
 def _larger(first: ResourceList, second: ResourceList) -> ResourceList:
-    return {each: max(first.get(each, 0), second.get(each, 0)) for each in {**first, **second}}
+    return {
+        resource: max(first.get(resource, 0), second.get(resource, 0)) for resource in {**first, **second}
+    }
 
 
 def _exchanged(total: ResourceList, old: ResourceList, new: ResourceList) -> ResourceList:

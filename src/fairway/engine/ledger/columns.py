@@ -1,33 +1,24 @@
 """What the ledger can grant, as columns of a table, so that filters and scores read it like any other column."""
 
-from collections.abc import Callable
 from typing import Any
 
 from fairway.engine.ledger.account import HostAccount
 from fairway.engine.ledger.ledger import Ledger
 from fairway.engine.workload import HostKey
-from fairway.fleet.column import Key
-from fairway.fleet.journal import Change
-from fairway.fleet.resources import LARGEST, earmarked, grantable
-from fairway.fleet.table import Table
+from fairway.hosts.column import Key
+from fairway.hosts.resources import LARGEST, earmarked, grantable
+from fairway.hosts.table import Table
 
 
 class LedgerColumns:
     """Writes the changed cells with every transaction: the next snapshot has what the last commit reserved.
 
     Filter and Reserve then decide by the same amounts, provided that a recreated host, which has another uid, is
-    replaced in the table and in the ledger (``remove_host`` and ``set_capacity``) before the next cycle. ``on_change``
-    gets every change of the table.
+    replaced in the table and in the ledger (``remove_host`` and ``set_capacity``) before the next cycle.
     """
 
-    def __init__(
-        self,
-        ledger: Ledger,
-        table: Table[Any],
-        *,
-        on_change: Callable[[Change], None] = lambda _: None,
-    ) -> None:
-        self._ledger, self._table, self._on_change = ledger, table, on_change
+    def __init__(self, ledger: Ledger, table: Table[Any]) -> None:
+        self._ledger, self._table = ledger, table
         self._written: dict[str, frozenset[Key]] = {}
         ledger.follow(self._write)
 
@@ -40,9 +31,7 @@ class LedgerColumns:
                 amounts |= {earmarked(resource): room for resource, room in account.kept_room().items()}
         written = self._written.get(host.name)
         if written is None or written != amounts.keys():
-            gone = written - amounts.keys() if written else ()
+            removed = written - amounts.keys() if written else ()
             self._written[host.name] = frozenset(amounts)
-            amounts |= dict.fromkeys(gone, 0)
-        change = self._table.set_amounts(host.name, amounts)
-        if change.columns:
-            self._on_change(change)
+            amounts |= dict.fromkeys(removed, 0)
+        self._table.set_amounts(host.name, amounts)

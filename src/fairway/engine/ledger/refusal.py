@@ -10,20 +10,14 @@ MOST_HOLDERS = 5
 """Holders that a message names, the largest first."""
 
 UNKNOWN_CAPACITY = "capacity unknown"
-STALE_EPOCH = "the ledger is fenced: epoch {given} is not the current epoch {current}"
 TRANSACTION_ENDED = "the transaction has ended"
 LEDGER_CHANGED = "the ledger changed during the transaction; start again"
-SPECULATIVE = "a speculative copy of the ledger cannot be committed"
 UNKNOWN_EARMARK = "host {host} has no earmark {id}"
 SOURCE_TOO_SMALL = "earmarks of {source} on host {host} exceed what it holds: {resource} {asked} of {held}"
 
 
 class LedgerError(EngineError):
     """A change that the ledger refuses. The transaction is discarded as a whole."""
-
-
-class StaleEpoch(LedgerError):
-    """The caller no longer leads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +29,7 @@ class Shortage:
     capacity: int | None
     """None if it is unknown."""
     holders: tuple[tuple[str, int], ...]
-    """Who holds how much, the largest first."""
+    """The holders and their amounts, the largest first."""
     earmarks: tuple[tuple[str, str, int], ...]
     """Id, beneficiary and amount of room that is kept for others."""
 
@@ -55,7 +49,9 @@ class Shortage:
                 shown.append(f"{len(rest)} more {self._amount(sum(amount for _, amount in rest))}")
             words.append(f"held by {', '.join(shown)}")
         if self.earmarks:
-            kept = (f"{who} {self._amount(amount)} ({id_})" for id_, who, amount in self.earmarks)
+            kept = (
+                f"{beneficiary} {self._amount(amount)} ({id_})" for id_, beneficiary, amount in self.earmarks
+            )
             words.append(f"kept for {', '.join(kept)}")
         return "; ".join(words)
 
@@ -64,11 +60,11 @@ class Shortage:
 
 
 class InsufficientCapacity(LedgerError):
-    def __init__(self, host: HostKey, who: WorkloadKey, shortages: Iterable[Shortage]) -> None:
+    def __init__(self, host: HostKey, workload: WorkloadKey, shortages: Iterable[Shortage]) -> None:
         self.host = host
-        self.who = who
+        self.workload = workload
         self.shortages = tuple(shortages)
-        super().__init__(host, who, self.shortages)
+        super().__init__(host, workload, self.shortages)
 
     def __str__(self) -> str:
-        return f"host {self.host} cannot grant {self.who} " + " and ".join(map(str, self.shortages))
+        return f"host {self.host} cannot grant {self.workload} " + " and ".join(map(str, self.shortages))

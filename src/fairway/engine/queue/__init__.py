@@ -13,11 +13,12 @@ A workload that waits is in one of these places:
 - *error backoff*: failed by an error; never taken early
 - *unschedulable*: rejected; waits for an event that one of the rejecting plugins may approve of
 - *gated*: kept out by a PreEnqueue plugin
-- *settled*: placed, and watched
+- *settled*: decided, and watched
 
 ``queue`` has the transitions, ``entry`` the state of one workload, ``backoff`` how long it waits, ``in_flight`` the
 events that arrive while workloads are being tried. ``rejections`` finds the rejecting plugins of a cycle's outcome,
-``plugins`` calls QueueSort and PreEnqueue, and ``heap`` is a priority queue with removal.
+``plugins`` calls QueueSort and PreEnqueue. ``heap`` is a priority queue with removal, and ``turns`` one whose owners
+take turns.
 """
 
 from fairway.engine.queue.backoff import Backoff, RetryLimit

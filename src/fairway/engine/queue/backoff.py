@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from fairway.fleet.instant import SECOND, Micros
+from fairway.hosts.instant import SECOND, Micros
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

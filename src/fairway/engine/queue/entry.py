@@ -8,9 +8,9 @@ from typing import Any
 from fairway.engine.dependencies import Dependencies, Event
 from fairway.engine.points import Reads
 from fairway.engine.workload import Workload, WorkloadKey
-from fairway.fleet.column import Key
-from fairway.fleet.direction import Direction
-from fairway.fleet.instant import Micros
+from fairway.hosts.column import Key
+from fairway.hosts.direction import Direction
+from fairway.hosts.instant import Micros
 
 ANYTHING = "any change"
 OWN_CHANGE = "a change of its own spec"
@@ -89,17 +89,22 @@ class Entry:
         return self.workload.key
 
     @property
+    def name(self) -> tuple[str, str]:
+        """Namespace and name."""
+        key = self.workload.key
+        return (key.namespace, key.name)
+
+    @property
     def is_pending(self) -> bool:
-        return any(each.pending for each in self.rejections)
+        return any(rejection.pending for rejection in self.rejections)
 
     def is_concerned_by(self, event: Event) -> bool:
         return self.key != event.excluded and self.depends.concerned_by(event)
 
     def is_helped_by(self, event: Event) -> bool:
         """Whether the event may be the external action that a pending rejection waits for."""
-        return any(
-            each.pending and Dependencies.of((each.reads,)).concerned_by(event) for each in self.rejections
-        )
+        pending = [rejection.reads for rejection in self.rejections if rejection.pending]
+        return bool(pending) and any(Dependencies.of((reads,)).concerned_by(event) for reads in pending)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,8 +144,8 @@ def explain(
 def _reasons(entry: Entry) -> Iterator[str]:
     if entry.error:
         yield entry.error
-    for each in entry.rejections:
-        yield f"{each.plugin}: {', '.join(each.reasons)}" if each.reasons else each.plugin
+    for rejection in entry.rejections:
+        yield f"{rejection.plugin}: {', '.join(rejection.reasons)}" if rejection.reasons else rejection.plugin
 
 
 def _wakes(dependencies: Dependencies, describe: Callable[[Key], str]) -> Iterator[str]:

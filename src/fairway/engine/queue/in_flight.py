@@ -27,10 +27,6 @@ class InFlight:
     def __len__(self) -> int:
         return len(self._markers)
 
-    @property
-    def kept_events(self) -> int:
-        return len(self._events)
-
     def begin(self, key: WorkloadKey) -> None:
         self._markers.pop(key, None)
         self._markers[key] = self._dropped + len(self._events)

@@ -1,18 +1,15 @@
 """The plugins of the queue, called so that a fault of one harms no other workload."""
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fairway.engine.fault import Fault, nonsense, raised
+from fairway.engine.fault import nonsense, raised
 from fairway.engine.points import GateReader, PreEnqueue, QueueSort, Reads, SortKey
 from fairway.engine.queue.entry import Rejection
 from fairway.engine.status import OK, Code, Status, failed
 from fairway.engine.workload import Workload
-from fairway.fleet.instant import Micros
+from fairway.hosts.instant import Micros
 
-MOST_FAULTS = 1000
-"""The newest faults that are kept until the caller takes them."""
 EVERYTHING = Reads(anything=True)
 
 
@@ -40,30 +37,21 @@ class QueuePlugins:
     ) -> None:
         self._sort, self._skips_faults = sort, skips_faults
         self._gates = gates
-        self._faults: deque[Fault] = deque(maxlen=MOST_FAULTS)
-
-    def take_faults(self) -> list[Fault]:
-        faults = list(self._faults)
-        self._faults.clear()
-        return faults
 
     def sort_key(self, workload: Workload[Any], queued: Micros) -> SortKey:
         """Return the plugin's key; the default one if it fails."""
         try:
             key: object = self._sort.sort_key(workload, queued)
-        except Exception as error:
-            fault = raised(self._sort.name, "QueueSort", error)
-        else:
-            if isinstance(key, tuple) and all(isinstance(part, int) for part in key):
-                return key
-            fault = nonsense(self._sort.name, "QueueSort", key, expected="a tuple of integers")
-        self._faults.append(fault)
+        except Exception:
+            key = None
+        if isinstance(key, tuple) and all(isinstance(part, int) for part in key):
+            return key
         return PrioritySort().sort_key(workload, queued)
 
     def objection(self, workload: Workload[Any], *, last: str) -> Rejection | None:
         """Return the first objection to queueing, starting with the plugin that objected last."""
         gates = self._gates(workload)
-        for gate in sorted(gates, key=lambda each: each.name != last) if gates else ():
+        for gate in sorted(gates, key=lambda gate: gate.name != last) if gates else ():
             status = self._status(gate, workload)
             if status.code is not Code.SUCCESS:
                 reads = self._reads(gate, workload)
@@ -79,7 +67,6 @@ class QueuePlugins:
             if isinstance(status, Status):
                 return status
             fault = nonsense(gate.name, "PreEnqueue", status, expected="a Status")
-        self._faults.append(fault)
         return OK if self._skips_faults else failed(fault.reason, plugin=gate.name)
 
     def _reads(self, gate: PreEnqueue, workload: Workload[Any]) -> Reads:
@@ -87,10 +74,6 @@ class QueuePlugins:
             return EVERYTHING
         try:
             reads: object = gate.gate_reads(workload)
-        except Exception as error:
-            self._faults.append(raised(gate.name, "PreEnqueue", error))
+        except Exception:
             return EVERYTHING
-        if isinstance(reads, Reads):
-            return reads
-        self._faults.append(nonsense(gate.name, "PreEnqueue", reads, expected="Reads"))
-        return EVERYTHING
+        return reads if isinstance(reads, Reads) else EVERYTHING

@@ -1,11 +1,10 @@
 """The transitions of the scheduling queue."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 from fairway.engine.dependencies import Dependencies, DependencyIndex, Event
-from fairway.engine.fault import Fault
 from fairway.engine.points import PreEnqueue, QueueSort
 from fairway.engine.queue.backoff import Backoff, RetryLimit
 from fairway.engine.queue.entry import (
@@ -21,9 +20,10 @@ from fairway.engine.queue.entry import (
 from fairway.engine.queue.heap import Heap
 from fairway.engine.queue.in_flight import InFlight
 from fairway.engine.queue.plugins import PrioritySort, QueuePlugins
+from fairway.engine.queue.turns import TurnHeap
 from fairway.engine.workload import Workload, WorkloadKey
-from fairway.fleet.column import Key
-from fairway.fleet.instant import SECOND, Micros
+from fairway.hosts.column import Key
+from fairway.hosts.instant import SECOND, Micros
 
 FLUSH_AFTER: Micros = 300 * SECOND
 """Workloads that no event woke for this long are tried again, in case a plugin reads more than it declares."""
@@ -34,7 +34,7 @@ ACTIVATED = "activated by name"
 BACKOFF_COMPLETE = "back-off complete"
 POPPED_FROM_BACKOFF = "popped from back-off: no workload was active"
 REJECTED = "rejected"
-SETTLED = "placed"
+SETTLED = "decided"
 FAILED = "failed"
 ABANDONED = "the attempt was abandoned"
 DEADLINE = "its deadline has passed"
@@ -56,13 +56,18 @@ class SchedulingQueue:
         flush_after: Micros = FLUSH_AFTER,
         skips_faults: bool = False,
         describe: Callable[[Key], str] = " ".join,
+        owner_of: Callable[[Workload[Any]], Hashable] | None = None,
+        on_event: Callable[[Event], None] = lambda _: None,
     ) -> None:
         """``gates`` are the PreEnqueue plugins of all workloads, or return those of one. ``retries`` limits the retries
         after errors of all workloads together. ``skips_faults``: whether a faulty PreEnqueue plugin is
-        skipped instead of keeping workloads out. ``describe`` names a column in explanations."""
+        skipped instead of keeping workloads out. ``describe`` names a column in explanations. With ``owner_of``, active
+        workloads of different owners take turns, among those with an equal first part of the sort key. ``on_event``
+        gets each event."""
         if flush_after <= 0:
             raise ValueError(f"flush_after must be greater than 0; got {flush_after}")
         same = () if callable(gates) else tuple(gates)
+        self._has_gates = bool(same) or callable(gates)
         self._plugins = QueuePlugins(
             sort=sort or PrioritySort(),
             gates=gates if callable(gates) else lambda _: same,
@@ -74,10 +79,11 @@ class SchedulingQueue:
         self._describe = describe
         self._now: Micros = 0
         self._entries: dict[Name, Entry] = {}
-        self._active: Heap[Name] = Heap()
+        self._active: Heap[Name] | TurnHeap[Name] = Heap() if owner_of is None else TurnHeap()
+        self._owner_of, self._listener = owner_of, on_event
         self._backoff: Heap[Name] = Heap()
         self._error_backoff: Heap[Name] = Heap()
-        self._heaps = {
+        self._heaps: dict[State, Heap[Name] | TurnHeap[Name]] = {
             State.ACTIVE: self._active,
             State.BACKOFF: self._backoff,
             State.ERROR_BACKOFF: self._error_backoff,
@@ -114,6 +120,7 @@ class SchedulingQueue:
         now = self._tick(now)
         name = (workload.namespace, workload.name)
         entry = self._entries.get(name)
+        # Recreated under the same name: rejections and back-off were those of another object.
         if entry is not None and entry.key != workload.key:
             self._remove(entry)
             entry = None
@@ -146,11 +153,6 @@ class SchedulingQueue:
         entry = self._entries.get((namespace, name))
         return None if entry is None else entry.key
 
-    def ready(self, *, now: Micros) -> list[WorkloadKey]:
-        """Return the active workloads, in no order."""
-        self.advance(now=now)
-        return [self._entries[name].key for name in self._active]
-
     def pop(self, *, now: Micros, key: WorkloadKey | None = None) -> Workload[Any] | None:
         """Hand out the next workload: the first active one, else the first in back-off, errors excepted.
 
@@ -167,6 +169,8 @@ class SchedulingQueue:
         else:
             name = self._active.pop()
         if name is None:
+            # As in kube-scheduler, an idle scheduler shortens back-offs of rejections. Those of errors protect the
+            # hub and are kept.
             name = self._backoff.pop()
             if name is None:
                 return None
@@ -203,6 +207,7 @@ class SchedulingQueue:
         """
         entry = self._find(key)
         if entry is not None and entry.state is State.IN_FLIGHT:
+            # Events since the snapshot of its cycle: one of them may have changed what the decision depends on.
             missed = self._in_flight.end(entry.key)
             entry.state, entry.since = State.BINDING, self._now
             entry.watched = dependencies is not None
@@ -221,13 +226,14 @@ class SchedulingQueue:
     def settle(
         self, key: WorkloadKey, dependencies: Dependencies, *, now: Micros, deadline: Micros | None = None
     ) -> None:
-        """Return a workload that is placed, but tried again when something that its decision depends on changes, at the
-        latest at ``deadline``."""
+        """Put back a workload that is placed. It is tried again when something that its decision depends on changes, at
+        the latest at ``deadline``."""
         returned = self._take_back(key, now)
         if returned is None:
             return
         entry, missed = returned
         entry.rejections, entry.error = (), ""
+        # A success forgives all failures, so that the next rejection begins with the shortest back-off.
         entry.rejected = entry.errors = entry.backoff_end = 0
         self._depend(entry, dependencies)
         woken_by = [event for event in missed if entry.is_concerned_by(event)]
@@ -237,19 +243,19 @@ class SchedulingQueue:
             self._park(entry, State.SETTLED, SETTLED)
             entry.deadline = deadline
             if deadline is not None:
-                self._deadlines.push((entry.key.namespace, entry.key.name), (deadline,))
+                self._deadlines.push(entry.name, (deadline,))
 
-    def hasten(self, key: WorkloadKey, deadline: Micros) -> None:
+    def lower_deadline(self, key: WorkloadKey, deadline: Micros) -> None:
         """Try a settled workload again at this time, unless it has an earlier deadline."""
         entry = self._find(key)
         if entry is None or entry.state is not State.SETTLED:
             return
         if entry.deadline is None or deadline < entry.deadline:
             entry.deadline = deadline
-            self._deadlines.push((entry.key.namespace, entry.key.name), (deadline,))
+            self._deadlines.push(entry.name, (deadline,))
 
     def release(self, key: WorkloadKey, *, now: Micros) -> None:
-        """Return a workload whose attempt was abandoned. It is tried again at once."""
+        """Put back a workload whose attempt was abandoned. It is tried again at once."""
         returned = self._take_back(key, now)
         if returned is not None:
             self._wake(returned[0], ABANDONED, at_once=True)
@@ -262,7 +268,7 @@ class SchedulingQueue:
         now: Micros,
         dependencies: Dependencies | None = None,
     ) -> None:
-        """Return a workload that plugins turned away. It waits for an event that one of them may approve of, or that
+        """Put back a workload that plugins rejected. It waits for an event that one of them may approve of, or that
         concerns its ``dependencies``: those of a decision which plugins rejected only at the commit."""
         given = tuple(rejections)
         if not given:
@@ -273,7 +279,7 @@ class SchedulingQueue:
             return
         entry, missed = returned
         entry.rejections, entry.error = given, ""
-        blamed = Dependencies.of(each.reads for each in given)
+        blamed = Dependencies.of(rejection.reads for rejection in given)
         self._depend(entry, blamed if dependencies is None else dependencies.joined(blamed))
         entry.rejected += 1
         entry.errors = 0
@@ -281,6 +287,7 @@ class SchedulingQueue:
         if entry.changed:
             self._wake(entry, UPDATED, at_once=entry.is_pending)
             return
+        # Only now is it known what the workload waits for, so events that came too early are judged again.
         woken_by = [event for event in missed if entry.is_concerned_by(event)]
         if woken_by:
             self._wake(entry, woken_by[0].label, at_once=any(entry.is_helped_by(event) for event in woken_by))
@@ -288,7 +295,7 @@ class SchedulingQueue:
             self._park(entry, State.UNSCHEDULABLE, REJECTED)
 
     def fail(self, key: WorkloadKey, error: str, *, now: Micros) -> None:
-        """Return a workload whose attempt failed by an error. It is retried after its back-off, without an event."""
+        """Put back a workload whose attempt failed by an error. It is retried after its back-off, without an event."""
         returned = self._take_back(key, now)
         if returned is None:
             return
@@ -297,6 +304,7 @@ class SchedulingQueue:
         entry.errors += 1
         entry.backoff_end = self._backoff_policy.end(self._now, entry.errors)
         if self._retries is not None:
+            # While the hub is down every workload fails, and their retries together would be a burst.
             entry.backoff_end = max(entry.backoff_end, self._retries.reserve(self._now))
         if self._passes_gates(entry):
             self._back_off(entry, State.ERROR_BACKOFF, FAILED)
@@ -308,21 +316,26 @@ class SchedulingQueue:
 
         Return the woken ones, and those that are tried again once they are settled. ``is_unaffected`` is called for
         settled workloads: it returns whether another attempt would settle them in the same way. Then they are not
-        woken. If the attempt would have an earlier deadline, it calls ``hasten``.
+        woken. If the attempt would have an earlier deadline, it calls ``lower_deadline``.
         """
         self._tick(now)
+        self._listener(event)
         self._in_flight.record(event)
         woken: list[WorkloadKey] = []
         for name in self._index.concerned(event):
             entry = self._entries[name]
-            if entry.key == event.excluded:
+            if event.excluded is not None and entry.key == event.excluded:
                 continue
             if entry.state in WAITS_FOR_EVENT:
+                # Thousands of settled placements may read a score that changed on a host that none of
+                # them would select.
                 if is_unaffected is not None and entry.state is State.SETTLED and is_unaffected(entry.key):
                     continue
                 self._wake(entry, event.label, at_once=entry.is_helped_by(event))
                 if entry.state not in WAITS_FOR_EVENT:
                     woken.append(entry.key)
+            # It waits for a permit or a write. The earlier decision is still good enough to finish, but
+            # not to settle with.
             elif entry.state is State.BINDING and entry.watched:
                 self._change(entry, event.label)
                 woken.append(entry.key)
@@ -376,10 +389,6 @@ class SchedulingQueue:
             next_try = entry.deadline
         return explain(entry, next_try=next_try, describe=self._describe)
 
-    def take_faults(self) -> list[Fault]:
-        """Return the faults of QueueSort and PreEnqueue plugins since the last call."""
-        return self._plugins.take_faults()
-
     def _tick(self, now: Micros) -> Micros:
         """Time never goes back here: the order of deadlines depends on it."""
         self._now = max(self._now, now)
@@ -402,6 +411,7 @@ class SchedulingQueue:
         if entry.deleted:
             self._remove(entry)
             return None
+        # Recorded from the pop on, so that no event is lost between the snapshot of the cycle and the return.
         missed = self._in_flight.end(entry.key)
         if entry.state is State.BINDING and not entry.watched:
             entry.changed = True  # events were not tracked
@@ -416,7 +426,7 @@ class SchedulingQueue:
 
     def _depend(self, entry: Entry, dependencies: Dependencies) -> None:
         entry.depends = dependencies
-        self._index.put((entry.key.namespace, entry.key.name), dependencies)
+        self._index.put(entry.name, dependencies)
 
     def _remove(self, entry: Entry) -> None:
         name = self._detach(entry)
@@ -425,7 +435,7 @@ class SchedulingQueue:
         del self._entries[name]
 
     def _detach(self, entry: Entry) -> Name:
-        name = (entry.key.namespace, entry.key.name)
+        name = entry.name
         if entry.state in self._heaps:
             self._heaps[entry.state].discard(name)
         elif entry.state in HANDED_OUT:
@@ -446,18 +456,23 @@ class SchedulingQueue:
             self._back_off(entry, State.ERROR_BACKOFF if entry.errors else State.BACKOFF, trigger)
 
     def _activate(self, entry: Entry, trigger: str) -> None:
+        # The time of the first cause: reaction times are measured from it, also if others follow before the attempt.
         if entry.state is not State.ACTIVE or entry.woken is None:
             entry.woken = self._now if entry.woken_again is None else entry.woken_again
             entry.woken_again = None
             self.activations += 1
         name = self._place(entry, State.ACTIVE, trigger)
-        self._active.push(name, self._plugins.sort_key(entry.workload, entry.queued))
+        key = self._plugins.sort_key(entry.workload, entry.queued)
+        if isinstance(self._active, TurnHeap):
+            owner = None if self._owner_of is None else self._owner_of(entry.workload)
+            self._active.push(name, key, owner=owner)
+        else:
+            self._active.push(name, key)
 
     def _back_off(self, entry: Entry, state: State, trigger: str) -> None:
         name = self._place(entry, state, trigger)
-        self._heaps[state].push(
-            name, (entry.backoff_end, *self._plugins.sort_key(entry.workload, entry.queued))
-        )
+        heap = self._backoff if state is State.BACKOFF else self._error_backoff
+        heap.push(name, (entry.backoff_end, *self._plugins.sort_key(entry.workload, entry.queued)))
 
     def _park(self, entry: Entry, state: State, trigger: str) -> None:
         name = self._place(entry, state, trigger)
@@ -474,6 +489,8 @@ class SchedulingQueue:
 
     def _passes_gates(self, entry: Entry) -> bool:
         """Park the workload if a PreEnqueue plugin objects."""
+        if not self._has_gates and entry.state is not State.GATED:
+            return True
         last = entry.rejections[0].plugin if entry.state is State.GATED else ""
         objection = self._plugins.objection(entry.workload, last=last)
         if objection is not None:

@@ -8,7 +8,7 @@ from fairway.engine.points import Context, Reader, Reads
 from fairway.engine.queue.entry import Rejection
 from fairway.engine.queue.plugins import EVERYTHING
 from fairway.engine.status import Code
-from fairway.fleet.bitmap import Bits, count, rows_of
+from fairway.hosts.bitmap import Bits, count, rows_of
 
 HOSTS_REJECTED = "rejects {count} of {candidates} hosts"
 NO_HOSTS = "there are no hosts"
@@ -30,12 +30,14 @@ def rejections_of(outcome: Outcome) -> tuple[Rejection, ...]:
     if status.aborts:
         return ()
     if status.rejects:
-        blamed = (each for each in outcome.profile.pre_filters if each.plugin.name == status.plugin)
-        reads = EVERYTHING if (each := next(blamed, None)) is None else _reads(each.reader, outcome.context)
+        blamed = next(
+            (calls for calls in outcome.profile.pre_filters if calls.plugin.name == status.plugin), None
+        )
+        reads = EVERYTHING if blamed is None else _reads(blamed.reader, outcome.context)
         return (Rejection(plugin=status.plugin, reads=reads, reasons=status.reasons),)
-    found = tuple(_rejections(outcome))
-    if found:
-        return found
+    rejections = tuple(_rejections(outcome))
+    if rejections:
+        return rejections
     feasible = len(outcome.details.rows)
     reason = TOO_FEW.format(count=feasible, wanted=outcome.context.workload.wanted) if feasible else NO_HOSTS
     return (Rejection(plugin=outcome.profile.name, reads=EVERYTHING, reasons=(reason,)),)
@@ -51,14 +53,14 @@ def _rejections(outcome: Outcome) -> Iterator[Rejection]:
                 plugin=calls.plugin.name, reads=_reads(calls.reader, context), reasons=_reason(live, eligible)
             )
     before = details.eligible
-    for stage, each in zip(details.stages, plugins.filters, strict=True):
+    for stage, filtering in zip(details.stages, plugins.filters, strict=True):
         left, passed = count(before), count(stage.survivors)
         if passed < left:
             yield Rejection(
-                plugin=each.plugin.name,
-                reads=_reads(each.reader, context),
+                plugin=filtering.plugin.name,
+                reads=_reads(filtering.reader, context),
                 reasons=_reason(left, passed),
-                pending=_is_pending(each, context, before & ~stage.survivors),
+                pending=_is_pending(filtering, context, before & ~stage.survivors),
             )
         before = stage.survivors
     chooser, feasible = outcome.chooser, len(details.rows)

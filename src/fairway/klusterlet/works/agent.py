@@ -7,8 +7,10 @@ crash at any moment.
 import asyncio
 import logging
 import random
+from collections.abc import Sequence
 from typing import Final
 
+from fairway.api.resources import APPLIED_MANIFEST_WORKS, MANIFEST_WORKS
 from fairway.api.work import AppliedManifestWork, ManifestWork
 from fairway.klusterlet.works.applied_works import AppliedWorks, hub_hash
 from fairway.klusterlet.works.applier import WorkState
@@ -16,9 +18,8 @@ from fairway.klusterlet.works.conflicts import ConflictIndex
 from fairway.klusterlet.works.discovery import Discovery
 from fairway.klusterlet.works.reconcile import ReconcileResult, WorkReconciler
 from fairway.klusterlet.works.watches import Watches
-from fairway.kube import (
-    APPLIED_MANIFEST_WORKS,
-    MANIFEST_WORKS,
+from fairway.observe.meters import Meters
+from kubewire.client import (
     SYSTEM_CLOCK,
     Added,
     Backoff,
@@ -31,10 +32,8 @@ from fairway.kube import (
     Updated,
     WorkQueue,
 )
-from fairway.kube.log_throttle import retry_level
-from fairway.kube.queue_metrics import QueueMetrics
-from fairway.kube.workqueue import Observer
-from fairway.observe.meters import Meters
+from kubewire.client.log_throttle import retry_level
+from kubewire.client.workqueue import UNOBSERVED
 
 log: Final = logging.getLogger(__name__)
 
@@ -54,7 +53,8 @@ class WorkAgent:
     """``hub`` needs RULES_HUB in the namespace ``cluster_name``, ``cluster`` RULES_CLUSTER.
 
     The managed cluster must serve AppliedManifestWorks. ``agent_id`` distinguishes the agents of one cluster that serve
-    several hubs; the default is the hash of the hub's address. ``resync`` and ``eviction`` are in seconds.
+    several hubs, and must not change with the hub's address; the default is the hash of that address. ``resync`` and
+    ``eviction`` are in seconds.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class WorkAgent:
         backoff: Backoff = BACKOFF,
     ) -> None:
         self.cluster_name = cluster_name
-        self.hub_hash = hub_hash(hub.connection.server)
+        self.hub_hash = hub_hash(hub.connection)
         self._resync, self._eviction, self._workers = resync, eviction, workers
         self._works: Informer[ManifestWork] = Informer(
             hub, MANIFEST_WORKS, namespace=cluster_name, relist_after=RELIST_SECONDS
@@ -80,11 +80,11 @@ class WorkAgent:
         self._applied: Informer[AppliedManifestWork] = Informer(
             cluster, APPLIED_MANIFEST_WORKS, relist_after=RELIST_SECONDS
         )
-        observer = Observer() if meters is None else QueueMetrics(meters.queue(NAME))
+        observer = UNOBSERVED if meters is None else meters.queue(NAME)
         self._queue: WorkQueue[str] = WorkQueue(backoff=backoff, observer=observer)
         discovery = Discovery(cluster)
         self._records = AppliedWorks(cluster, hub=self.hub_hash, agent=agent_id or self.hub_hash)
-        self._conflicts = ConflictIndex(self._works.store, discovery)
+        self._conflicts = ConflictIndex(self._works.store, discovery, self._records)
         self._watches = Watches(cluster, changed=self._on_object, most=MOST_WATCHES)
         self._reconciler = WorkReconciler(
             hub=hub,
@@ -96,6 +96,8 @@ class WorkAgent:
         )
         self._clock = clock
         self._states: dict[str, WorkState] = {}
+        self._elsewhere: dict[str, set[str]] = {}
+        """Records with the hash of another address, by work: of a former address of the hub, or of another hub."""
 
     async def run(self) -> None:
         """Run until cancelled, whatever the hub and the cluster do."""
@@ -110,15 +112,6 @@ class WorkAgent:
                         group.create_task(self._run_worker())
         finally:
             await self._watches.stop()
-
-    def unready(self) -> list[str]:
-        """Return what is not listed yet; empty once the agent is ready."""
-        informers = ((self._works, "the hub"), (self._applied, "the cluster"))
-        return [
-            f"{informer.resource.plural} of {where} are not listed yet"
-            for informer, where in informers
-            if not informer.synced.is_set()
-        ]
 
     async def wait_until_synced(self) -> None:
         """Wait for the first lists."""
@@ -136,27 +129,43 @@ class WorkAgent:
             match change:
                 case Updated(old, new):
                     name = new.metadata.name
+                    # Otherwise every status write would cause another reconcile. Only exactly this version is skipped:
+                    # a foreign write that came just after has another one.
                     if self._state(name).written == new.metadata.resourceVersion:
+                        # The status changed, not the manifests, so other works are not affected by this one either.
                         related.discard(name)
                         continue  # the status that this agent wrote
+                    # A corrected manifest must not wait for the delay of its failures, which may be a minute.
                     if old.metadata.generation != new.metadata.generation:
                         self._queue.forget(name)
                     names.add(name)
-                case Added(each) | Deleted(each):
-                    names.add(each.metadata.name)
+                case Added(changed) | Deleted(changed):
+                    names.add(changed.metadata.name)
         for name in sorted(names | related):
             self._queue.add(name)
 
     def _on_records(self, batch: Batch[AppliedManifestWork]) -> None:
         for change in batch.changes:
-            record = change.new if isinstance(change, Updated) else change.object
+            record = change.object
+            work = record.spec.manifestWorkName
+            if record.spec.hubHash != self.hub_hash:
+                records = self._elsewhere.setdefault(work, set())
+                if isinstance(change, Deleted):
+                    records.discard(record.metadata.name)
+                else:
+                    records.add(record.metadata.name)
+                if not records:
+                    del self._elsewhere[work]
+                if self._records.is_former(record, self._works.get(work, namespace=self.cluster_name)):
+                    self._queue.add(work)
             if not self._records.is_ours(record):
                 continue
             # Only this agent updates its records, but other clients may delete them.
             if record.metadata.deletionTimestamp is not None or not isinstance(change, Updated):
-                self._queue.add(record.spec.manifestWorkName)
+                self._queue.add(work)
 
     def _on_object(self, work: str) -> None:
+        # A burst of changes is one entry of the queue; only the repairs that follow count for the delay.
         self._queue.add_after(work, delay=self._state(work).repairs.delay(now=self._clock.monotonic()))
 
     def _state(self, work: str) -> WorkState:
@@ -179,23 +188,35 @@ class WorkAgent:
 
     async def _reconcile(self, name: str) -> ReconcileResult:
         work = self._works.get(name, namespace=self.cluster_name)
+        former = self._former_records(name, work)
         if work is None:
-            return await self._evict(name)
+            return await self._evict(name, former)
         state = self._state(name)
         if work.metadata.deletionTimestamp is not None:
-            return await self._reconciler.remove(work, state)
-        return await self._reconciler.apply(work, state, attempt=self._queue.retries(name))
+            return await self._reconciler.remove(work, state, former=former)
+        result = await self._reconciler.apply(work, state, attempt=self._queue.retries(name))
+        for record in former:
+            result.add(await self._reconciler.evict(record, grace=self._eviction, successor=work))
+        return result
 
-    async def _evict(self, name: str) -> ReconcileResult:
+    def _former_records(self, name: str, work: ManifestWork | None) -> list[AppliedManifestWork]:
+        records = (self._applied.get(owner) for owner in sorted(self._elsewhere.get(name, ())))
+        return [record for record in records if record is not None and self._records.is_former(record, work)]
+
+    async def _evict(self, name: str, former: Sequence[AppliedManifestWork]) -> ReconcileResult:
+        # A work of this name that is created later starts with an empty cache, as its objects are new ones.
         self._states.pop(name, None)
+        result = ReconcileResult()
         record = self._applied.get(self._records.name_of(name))
-        if record is None or not self._records.is_ours(record):
-            return ReconcileResult()
-        return await self._reconciler.evict(record, grace=self._eviction)
+        ours = [] if record is None or not self._records.is_ours(record) else [record]
+        for evicted in (*ours, *former):
+            result.add(await self._reconciler.evict(evicted, grace=self._eviction))
+        return result
 
     def _schedule(self, name: str, result: ReconcileResult) -> None:
         if result.repaired:
             self._state(name).repairs.record_repair(now=self._clock.monotonic())
+        # Versions before targets: a watch that starts now delivers the object that was just read, which is no change.
         self._watches.set_versions(name, result.versions)
         self._watches.set_targets(name, result.targets)
         if result.failed:
@@ -203,6 +224,8 @@ class WorkAgent:
         else:
             self._queue.forget(name)
         if self._works.get(name, namespace=self.cluster_name) is not None:
+            # Resync finds changes of objects beyond the limit of watches. The spread keeps 1,000 works that were
+            # applied together from being checked together forever.
             self._queue.add_after(name, delay=self._resync * random.uniform(0.8, 1.2))
         if result.again is not None:
             self._queue.add_after(name, delay=result.again)

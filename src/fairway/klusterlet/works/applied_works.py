@@ -2,6 +2,9 @@
 
 An object is recorded before it is created. So an agent that dies in between leaves no unknown object, and the next
 agent can continue or remove what was applied.
+
+A record's name has the hash of the hub's address, as OCM's. When the address changes, each work gets another record,
+and the *former* one is known by the agent's ID or by the work's UID, which no other hub has.
 """
 
 import hashlib
@@ -10,8 +13,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Final
 
-from fairway.api.kinds import encode
-from fairway.api.meta import format_time
+from fairway.api.resources import APPLIED_MANIFEST_WORKS
 from fairway.api.work import (
     APPLIED_MANIFEST_WORK_FINALIZER,
     AppliedManifestWork,
@@ -19,14 +21,20 @@ from fairway.api.work import (
     ManifestWork,
 )
 from fairway.klusterlet.works.ownership import sorted_entries
-from fairway.kube import APPLIED_MANIFEST_WORKS, AlreadyExists, Client, Conflict, NotFound, Patch
+from kubewire.api.encoding import encode
+from kubewire.api.meta import format_time
+from kubewire.client import AlreadyExists, Client, Conflict, Connection, NotFound, Patch
 
 MANAGER: Final = "fairway-works"
 
 
-def hub_hash(server: str) -> str:
-    """Hash of a hub's address, which identifies the hub on managed clusters."""
-    return hashlib.sha256(server.encode()).hexdigest()
+WORK_UID: Final = "fairway.dev/manifestwork-uid"
+"""Annotation: UID of the ManifestWork on its hub."""
+
+
+def hub_hash(hub: Connection) -> str:
+    """Hash of a hub's address as the kubeconfig has it, which identifies the hub on managed clusters."""
+    return hashlib.sha256((hub.host or hub.server).encode()).hexdigest()
 
 
 class AppliedWorks:
@@ -40,22 +48,34 @@ class AppliedWorks:
         return f"{self.hub}-{work}"
 
     def is_ours(self, record: AppliedManifestWork) -> bool:
-        return record.spec.hubHash == self.hub and record.spec.agentID in ("", self.agent)
+        # The hash was the agent's ID in records of agents that had no ID of their own.
+        return record.spec.hubHash == self.hub and record.spec.agentID in ("", self.agent, self.hub)
+
+    def is_former(self, record: AppliedManifestWork, work: ManifestWork | None) -> bool:
+        """Whether this agent created the record for another address of the hub. ``work`` is the one of its name."""
+        if record.spec.hubHash == self.hub:
+            return False
+        uid = record.metadata.annotations.get(WORK_UID)
+        return record.spec.agentID == self.agent or (work is not None and uid == work.metadata.uid)
 
     async def get(self, work: str) -> AppliedManifestWork | None:
+        return await self.read(self.name_of(work))
+
+    async def read(self, name: str) -> AppliedManifestWork | None:
         try:
-            return await self._client.get(APPLIED_MANIFEST_WORKS, self.name_of(work))
+            return await self._client.get(APPLIED_MANIFEST_WORKS, name)
         except NotFound:
             return None
 
     async def ensure(self, work: ManifestWork) -> AppliedManifestWork:
         """Return the work's record, creating it if it is missing. It may be terminating."""
         name = work.metadata.name
-        found = await self.get(name)
-        if found is None:
+        record = await self.get(name)
+        if record is None:
             metadata = {
                 "name": self.name_of(name),
                 "labels": dict(work.metadata.labels),
+                "annotations": {WORK_UID: work.metadata.uid},
                 "finalizers": [APPLIED_MANIFEST_WORK_FINALIZER],
             }
             spec = {"hubHash": self.hub, "agentID": self.agent, "manifestWorkName": name}
@@ -63,18 +83,31 @@ class AppliedWorks:
                 return await self._client.create(
                     APPLIED_MANIFEST_WORKS, {"metadata": metadata, "spec": spec}, field_manager=MANAGER
                 )
+            # Another agent of this cluster created it since the read, or our own create succeeded and its response was
+            # lost.
             except AlreadyExists:
-                found = await self._client.get(APPLIED_MANIFEST_WORKS, self.name_of(name))
-        if found.metadata.deletionTimestamp is not None:
-            return found
-        if APPLIED_MANIFEST_WORK_FINALIZER not in found.metadata.finalizers:
-            finalizers = [*found.metadata.finalizers, APPLIED_MANIFEST_WORK_FINALIZER]
-            found = await self._set_finalizers(found, finalizers)
-        if found.spec.agentID != self.agent:
-            found = await self._patch(found, {"spec": {"agentID": self.agent}})
-        if found.status.evictionStartTime is not None:
-            found = await self.set_eviction_start(found, None)
-        return found
+                record = await self._client.get(APPLIED_MANIFEST_WORKS, self.name_of(name))
+        # The API server rejects new finalizers on a terminating record: the caller finishes the deletion first.
+        if record.metadata.deletionTimestamp is not None:
+            return record
+        if APPLIED_MANIFEST_WORK_FINALIZER not in record.metadata.finalizers:
+            finalizers = [*record.metadata.finalizers, APPLIED_MANIFEST_WORK_FINALIZER]
+            record = await self._set_finalizers(record, finalizers)
+        uid = work.metadata.uid
+        # The uid identifies the work when the address of the hub changes, and with it the hash in the names of its
+        # records.
+        if (record.spec.agentID, record.metadata.annotations.get(WORK_UID)) != (self.agent, uid):
+            record = await self._patch(
+                record, {"spec": {"agentID": self.agent}, "metadata": {"annotations": {WORK_UID: uid}}}
+            )
+        # The work is there again within the grace period.
+        if record.status.evictionStartTime is not None:
+            record = await self.set_eviction_start(record, None)
+        return record
+
+    async def claim(self, record: AppliedManifestWork) -> AppliedManifestWork:
+        """Record this agent as the one that manages the work."""
+        return await self._patch(record, {"spec": {"agentID": self.agent}})
 
     async def write_entries(
         self, record: AppliedManifestWork, entries: Iterable[AppliedResource]
@@ -84,7 +117,7 @@ class AppliedWorks:
         if wanted == record.status.appliedResources:
             return record
         return await self._patch(
-            record, {"status": {"appliedResources": [encode(each) for each in wanted]}}, status=True
+            record, {"status": {"appliedResources": [encode(entry) for entry in wanted]}}, status=True
         )
 
     async def set_eviction_start(
@@ -99,10 +132,14 @@ class AppliedWorks:
         if meta.deletionTimestamp is None:
             with suppress(NotFound, Conflict):
                 await self._client.delete(APPLIED_MANIFEST_WORKS, meta.name, uid=meta.uid)
-        return await self.get(record.spec.manifestWorkName)
+        return await self.read(meta.name)
 
     async def finish(self, record: AppliedManifestWork) -> None:
-        rest = [each for each in record.metadata.finalizers if each != APPLIED_MANIFEST_WORK_FINALIZER]
+        rest = [
+            finalizer
+            for finalizer in record.metadata.finalizers
+            if finalizer != APPLIED_MANIFEST_WORK_FINALIZER
+        ]
         with suppress(NotFound):
             await self._set_finalizers(record, rest)
 

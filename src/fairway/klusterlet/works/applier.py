@@ -23,12 +23,15 @@ from fairway.klusterlet.works.plan import (
     Released,
     SetOwners,
     plan_apply,
+    plan_hand_over,
     plan_owners,
     plan_release,
 )
 from fairway.klusterlet.works.repair_backoff import RepairBackoff
-from fairway.kube import Conflict, NotFound
+from kubewire.client import Conflict, NotFound
 
+Check = Callable[[Object | None], Awaitable[None]]
+"""Raises ManifestError if the object, as it is now, must not be applied."""
 FindHeirs = Callable[[ObjectId], Awaitable[Reference | None]]
 """Returns the reference of the work that takes an object over. Raises HeirNotReady."""
 
@@ -66,11 +69,17 @@ class Applier:
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
 
-    async def apply(self, desired: DesiredObject, record: AppliedManifestWork, state: WorkState) -> Result:
+    async def apply(
+        self, desired: DesiredObject, record: AppliedManifestWork, state: WorkState, *, check: Check
+    ) -> Result:
         """Raises ManifestError, and KubeError for failed requests."""
         mine, target = reference(record), desired.target
         async with self._objects.locks.of(desired.identity):
+            # Read, check and write under one lock: of two works with the same object, the second must see the first
+            # one's reference, or both would conclude that they take precedence. A cached object would be older than the
+            # lock.
             live = await self._objects.get(target)
+            await check(live)
             applied = state.applied.get(desired.identity)
             match plan_apply(desired, live, mine, applied):
                 case NoChange():
@@ -81,12 +90,19 @@ class Applier:
                     assert live is not None
                     return Result(live=await self._set_owners(target, live, owners))
                 case Apply(body, force):
+                    # An Apply creates missing objects, too, so there is no race between a read that found none and a
+                    # create.
                     after = await self._objects.apply(target, body, manager=desired.manager, force=force)
+            # A mutating webhook or an older field manager may have kept a reference that the apply left out, or removed
+            # ours.
             match plan_owners(after, mine, owned=desired.owned):
                 case SetOwners(owners):
                     after = await self._set_owners(target, after, owners)
+            # Server-side apply never removes fields of other managers, and Update promises it; this is the second write
+            # it needs.
             if desired.strategy.type != SERVER_SIDE_APPLY and (surplus := drift.removals(body, after)):
                 after = await self._objects.merge(target, after, surplus)
+            # Only after all writes: the cache must describe an object that needs none.
             state.applied[desired.identity] = AppliedObject.of(desired, after)
             before = None if live is None else live["metadata"]["resourceVersion"]
             wrote = before != after["metadata"]["resourceVersion"]
@@ -103,8 +119,27 @@ class Applier:
                 return await self._release(target, record, orphaned=orphaned, find_heir=find_heir)
             except NotFound:
                 return True
+            # Not an error of this work: the object changed since it was read, and the next attempt reads it again.
             except (Conflict, HeirNotReady):
                 return False
+
+    async def hand_over(
+        self, entry: AppliedResource, former: AppliedManifestWork, record: AppliedManifestWork
+    ) -> bool:
+        """Replace the owner ``former`` of an object by ``record``. Return whether that is done."""
+        target, heir = target_of(entry), reference(record)
+        async with self._objects.locks.of(target.identity):
+            live = await self._objects.get(target)
+            match plan_hand_over(former, live, heir=heir):
+                case SetOwners(owners):
+                    assert live is not None
+                    try:
+                        await self._set_owners(target, live, owners)
+                    except NotFound:
+                        return True
+                    except Conflict:
+                        return False
+            return True
 
     async def _release(
         self, target: Target, record: AppliedManifestWork, *, orphaned: bool, find_heir: FindHeirs
@@ -121,6 +156,8 @@ class Applier:
                 return True
             case Delete(uid):
                 await self._objects.delete(target, uid=uid)
+                # An object with finalizers or a grace period outlives the request; its entry must stay on record until
+                # it is deleted.
                 return await self._objects.get(target) is None
             case _:
                 return isinstance(action, Released)

@@ -6,12 +6,12 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from fairway.api.meta import FALSE, TRUE, UNKNOWN, Condition
 from fairway.api.work import CEL, WELL_KNOWN_CONDITIONS, WORK_COMPLETE, ConditionRule
-from fairway.cel import DEFAULT_LIBRARIES, CelError, Environment, Function, Library, Overload, Program
-from fairway.cel.containers import LISTS, MAPS, find
-from fairway.cel.types import BOOL, DYN
 from fairway.klusterlet.works.messages import truncate
+from kubecel import DEFAULT_LIBRARIES, CelError, Environment, Function, Library, Overload, Program
+from kubecel.containers import LISTS, MAPS, find
+from kubecel.types import BOOL, DYN
+from kubewire.api.meta import FALSE, TRUE, UNKNOWN, Condition
 
 PREFIX: Final = "ConditionRule"
 """Prefix of the reasons of conditions that rules set."""
@@ -30,7 +30,7 @@ CONDITIONS: Final = {
 }
 
 RULE_WORK: Final = 200_000
-"""Units of work of compiling or evaluating one expression, about 50 milliseconds (see ``fairway.cel.frame``)."""
+"""Units of work of compiling or evaluating one expression, about 50 milliseconds (see ``kubecel.frame``)."""
 
 NOT_A_RULE: Final = "unrecognized condition rule type {type}"
 NOT_BOOLEAN: Final = "expected bool result, got {type}"
@@ -84,17 +84,17 @@ def conditions(
 ) -> Iterator[Condition]:
     """Yield a condition for each rule, except well-known rules of unknown kinds."""
     for rule in rules:
-        found: ConditionRule | None = rule
+        effective: ConditionRule | None = rule
         if rule.type == WELL_KNOWN_CONDITIONS:
             kind = (str(live.get("apiVersion")), str(live.get("kind")), rule.condition)
             known = _WELL_KNOWN.get(kind)
-            found = known and structs.replace(
+            effective = known and structs.replace(
                 known,
                 message=rule.message,
                 messageExpression=rule.messageExpression or known.messageExpression,
             )
-        if found is not None:
-            yield structs.replace(_evaluate(found, live), observedGeneration=generation)
+        if effective is not None:
+            yield structs.replace(_evaluate(effective, live), observedGeneration=generation)
 
 
 def _evaluate(rule: ConditionRule, live: Mapping[str, Any]) -> Condition:

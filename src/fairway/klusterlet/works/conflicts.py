@@ -2,7 +2,11 @@
 
 If their manifests are equal, all of them own the object, and it stays until the last one is deleted; that is how an
 object moves from one work to another. If they differ, applying them in turn would never end. So one takes precedence: a
-work that owns the object before one that would orphan it, then the older one. The others report the conflict.
+work that keeps the object before one that would orphan it, then one that owns the object, then the older one. The
+others report the conflict.
+
+Ownership counts before age, because works can have the same age: creation times are in seconds, and then names decide.
+A work that is created later must never replace what an earlier one has applied, whatever its name is.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -11,15 +15,20 @@ from typing import Final
 
 from fairway.api.work import READ_ONLY, SERVER_SIDE_APPLY, UPDATE, ManifestWork
 from fairway.klusterlet.works import messages
+from fairway.klusterlet.works.applied_works import AppliedWorks
 from fairway.klusterlet.works.discovery import Discovery
 from fairway.klusterlet.works.manifest import DesiredObject, desired_object, resource_meta
 from fairway.klusterlet.works.messages import ManifestError
-from fairway.klusterlet.works.objects import ObjectId
+from fairway.klusterlet.works.objects import Object, ObjectId, owners_of
+from fairway.klusterlet.works.ownership import work_references
 from fairway.klusterlet.works.status import is_complete
-from fairway.kube import Added, Batch, Deleted, Updated
-from fairway.kube.resource import Key
+from kubewire.api.resource import Key
+from kubewire.client import Added, Batch, Deleted, Updated
 
 _LONG_AGO: Final = datetime(1, 1, 1, tzinfo=UTC)
+
+Precedence = tuple[bool, bool, datetime, str]
+"""Whether a work would orphan the object, and whether it does not own it; then its age. The least comes first."""
 
 Claim = tuple[str, str, str]
 """(group, kind, name), as far as known without discovery."""
@@ -28,8 +37,10 @@ Claim = tuple[str, str, str]
 class ConflictIndex:
     """Maps objects to works. ``store`` is an informer's."""
 
-    def __init__(self, store: Mapping[Key, ManifestWork], discovery: Discovery) -> None:
-        self._store, self._discovery = store, discovery
+    def __init__(
+        self, store: Mapping[Key, ManifestWork], discovery: Discovery, applied: AppliedWorks
+    ) -> None:
+        self._store, self._discovery, self._applied = store, discovery, applied
         self._works: dict[Claim, set[Key]] = {}
 
     def update(self, batch: Batch[ManifestWork]) -> set[str]:
@@ -60,38 +71,53 @@ class ConflictIndex:
                 self._works.pop(claim, None)
         return claims
 
-    async def check(self, work: ManifestWork, wanted: DesiredObject) -> None:
-        """Raises ManifestError if another work with different content takes precedence."""
+    async def check(self, work: ManifestWork, wanted: DesiredObject, live: Object | None) -> None:
+        """Raises ManifestError if another work with different content takes precedence.
+
+        The caller holds the object's lock, so that the owners of ``live`` include a work that applied it just before.
+        """
         if wanted.strategy.type not in (UPDATE, SERVER_SIDE_APPLY):
             return
-        mine = _precedence(work, keeps=wanted.owned)
+        owners = frozenset() if live is None else _owner_names(live)
+        mine = self._precedence(work, keeps=wanted.owned, owners=owners)
         async for other, theirs in self._others(work, wanted.identity, kind=wanted.meta.kind):
+            # A work that is complete or only creates does not write again, so it cannot fight over the content.
             if is_complete(other.status.conditions) or theirs.strategy.type not in (
                 UPDATE,
                 SERVER_SIDE_APPLY,
             ):
                 continue
+            # Different field managers may share an object field by field; the API server reports what they really
+            # contend for.
             if theirs.manager != wanted.manager or theirs.body == wanted.body:
                 continue
-            if _precedence(other, keeps=theirs.owned) < mine:
-                why = messages.WAS_FIRST if theirs.owned is wanted.owned else messages.KEEPS
-                message = messages.CONFLICT.format(work=other.metadata.name, why=why)
+            precedence = self._precedence(other, keeps=theirs.owned, owners=owners)
+            if precedence < mine:
+                message = messages.CONFLICT.format(work=other.metadata.name, why=_why(precedence, mine))
                 raise ManifestError(message, remedy=messages.CONFLICT_REMEDY, final=True)
 
     async def claimants(self, work: ManifestWork | None, identity: ObjectId) -> list[ManifestWork]:
         """Return the other works that contain the object, in order of precedence."""
-        claims = [each for each in self._works if (each[0], each[2]) == (identity.group, identity.name)]
-        found: list[tuple[tuple[bool, datetime, str], ManifestWork]] = []
+        # Of a released object only the plural is recorded, and manifests name a kind. So all kinds of the group with
+        # this name count, and discovery decides below.
+        claims = [claim for claim in self._works if (claim[0], claim[2]) == (identity.group, identity.name)]
+        rivals: list[tuple[tuple[bool, datetime, str], ManifestWork]] = []
         for _, kind, _ in claims:
             async for other, theirs in self._others(work, identity, kind=kind):
                 if theirs.strategy.type != READ_ONLY:
-                    found.append((_precedence(other, keeps=theirs.owned), other))
-        return [other for _, other in sorted(found, key=lambda each: each[0])]
+                    rivals.append(((not theirs.owned, *_age(other)), other))
+        return [other for _, other in sorted(rivals, key=lambda rival: rival[0])]
+
+    def _precedence(self, work: ManifestWork, *, keeps: bool, owners: frozenset[str]) -> Precedence:
+        owns = self._applied.name_of(work.metadata.name) in owners
+        return (not keeps, not owns, *_age(work))
 
     async def _others(
         self, work: ManifestWork | None, identity: ObjectId, *, kind: str
     ) -> AsyncIterator[tuple[ManifestWork, DesiredObject]]:
         for key in sorted(self._works.get((identity.group, kind, identity.name), ())):
+            # The index is updated with the store in one batch, but this coroutine waits for discovery in between: a
+            # work may be deleted meanwhile.
             other = self._store.get(key)
             if other is None or other.metadata.deletionTimestamp is not None:
                 continue
@@ -118,16 +144,27 @@ class ConflictIndex:
 
 
 def claims_of(work: ManifestWork) -> set[Claim]:
-    found: set[Claim] = set()
+    claims: set[Claim] = set()
     for ordinal, manifest in enumerate(work.spec.workload.manifests):
         meta = resource_meta(ordinal, manifest)
-        found.add((meta.group, meta.kind, meta.name))
-    return found
+        claims.add((meta.group, meta.kind, meta.name))
+    return claims
 
 
 def _key(work: ManifestWork) -> Key:
     return (work.metadata.namespace, work.metadata.name)
 
 
-def _precedence(work: ManifestWork, *, keeps: bool) -> tuple[bool, datetime, str]:
-    return (not keeps, work.metadata.creationTimestamp or _LONG_AGO, work.metadata.name)
+def _age(work: ManifestWork) -> tuple[datetime, str]:
+    return work.metadata.creationTimestamp or _LONG_AGO, work.metadata.name
+
+
+def _owner_names(live: Object) -> frozenset[str]:
+    """Return the names of the AppliedManifestWorks that own an object."""
+    return frozenset(str(owner.get("name")) for owner in work_references(owners_of(live)))
+
+
+def _why(theirs: Precedence, mine: Precedence) -> str:
+    if theirs[0] != mine[0]:
+        return messages.KEEPS
+    return messages.OWNS if theirs[1] != mine[1] else messages.WAS_FIRST

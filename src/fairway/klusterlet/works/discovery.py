@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from fairway.klusterlet.works.objects import ObjectVersion
-from fairway.kube import Client, NotFound, Resource
+from kubewire.client import Client, NotFound, Resource
 
 STALE_SECONDS: Final = 1.0
 """Minimum interval of requests for a group that lacks a kind."""
@@ -65,14 +65,14 @@ class Discovery:
             return {}
         entries = msgspec.json.decode(response.body, type=_Listing).resources
         return {
-            each.kind: Resource(
+            resource.kind: Resource(
                 group=group,
                 version=version,
-                plural=each.name,
-                kind=each.kind,
-                namespaced=each.namespaced,
+                plural=resource.name,
+                kind=resource.kind,
+                namespaced=resource.namespaced,
                 type=ObjectVersion,
             )
-            for each in entries
-            if "/" not in each.name
+            for resource in entries
+            if "/" not in resource.name
         }

@@ -24,16 +24,16 @@ def project(desired: Any, live: Any) -> Any:
     if isinstance(desired, Mapping) and isinstance(live, Mapping):
         return {key: project(child, live[key]) if key in live else MISSING for key, child in desired.items()}
     if isinstance(desired, list) and isinstance(live, list) and _by_name(desired) and _by_name(live):
-        by_name = {each["name"]: each for each in live}
+        by_name = {item["name"]: item for item in live}
         return [
-            project(each, by_name[each["name"]]) if each["name"] in by_name else MISSING for each in desired
+            project(item, by_name[item["name"]]) if item["name"] in by_name else MISSING for item in desired
         ]
     return live
 
 
 def _by_name(items: list[Any]) -> bool:
     return bool(items) and all(
-        isinstance(each, Mapping) and isinstance(each.get("name"), str) for each in items
+        isinstance(item, Mapping) and isinstance(item.get("name"), str) for item in items
     )
 
 
@@ -44,10 +44,10 @@ def removals(desired: Object, live: Object) -> dict[str, dict[str, None]]:
         return {}
     removed: dict[str, dict[str, None]] = {}
     for section in _PLAIN_DATA.get(kind, ()):
-        wanted, found = desired.get(section), live.get(section)
-        if not isinstance(wanted, Mapping) or not isinstance(found, Mapping):
+        wanted, actual = desired.get(section), live.get(section)
+        if not isinstance(wanted, Mapping) or not isinstance(actual, Mapping):
             continue
-        extra = {key: None for key in found if key not in wanted}
+        extra = {key: None for key in actual if key not in wanted}
         if extra:
             removed[section] = extra
     return removed

@@ -13,8 +13,8 @@ from msgspec import Struct
 from fairway.api.work import SERVICE_ACCOUNT, ExecutorAccount, ManifestWork
 from fairway.klusterlet.works.manifest import DesiredObject
 from fairway.klusterlet.works.messages import ManifestError
-from fairway.kube import AlreadyExists, Client, Forbidden, KubeError
-from fairway.kube.credentials import Impersonation
+from kubewire.client import AlreadyExists, Client, Forbidden, KubeError
+from kubewire.client.credentials import Impersonation
 
 REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 RETRY_SECONDS: Final = 60.0

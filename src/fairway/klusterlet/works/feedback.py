@@ -5,8 +5,6 @@ from typing import Any, Final
 
 import msgspec
 
-from fairway.api import jsonpath
-from fairway.api.meta import FALSE, TRUE, Condition
 from fairway.api.work import (
     WELL_KNOWN_STATUS,
     FeedbackRule,
@@ -16,6 +14,8 @@ from fairway.api.work import (
     StatusFeedback,
 )
 from fairway.klusterlet.works.messages import truncate
+from kubewire.api import jsonpath
+from kubewire.api.meta import FALSE, TRUE, Condition
 
 STATUS_FEEDBACK_SYNCED: Final = "StatusFeedbackSynced"
 NONE_SYNCED: Final = "NoStatusFeedbackSynced"
@@ -84,12 +84,12 @@ def feedback(
             paths = tuple(JsonPath(name=name, path=path) for name, path in known.items())
         for path in paths:
             try:
-                found = _value(live, path, version)
+                value = _value(live, path, version)
             except (UnsupportedValue, jsonpath.PathError) as error:
                 errors.append(str(error))
             else:
-                if found is not None:
-                    values.setdefault(path.name, FeedbackValue(name=path.name, fieldValue=found))
+                if value is not None:
+                    values.setdefault(path.name, FeedbackValue(name=path.name, fieldValue=value))
     given = StatusFeedback(values=tuple(values.values())) if values else None
     if errors:
         message = truncate(SYNC_FAILED.format(errors="; ".join(errors)))
@@ -100,10 +100,10 @@ def feedback(
 def _value(live: Mapping[str, Any], path: JsonPath, version: str) -> FieldValue | None:
     if path.version and path.version != version.rpartition("/")[2]:
         raise UnsupportedValue(OTHER_VERSION.format(name=path.name, version=version))
-    found = jsonpath.values(jsonpath.json_path(path.path), live)
-    if not found:
+    matches = jsonpath.values(jsonpath.json_path(path.path), live)
+    if not matches:
         return None
-    value: Any = found[0] if len(found) == 1 else found
+    value: Any = matches[0] if len(matches) == 1 else matches
     match value:
         case None:
             return None

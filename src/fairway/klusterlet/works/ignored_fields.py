@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from fairway.api.jsonpath import Path, Place, find
+from kubewire.api.jsonpath import Path, Place, find
 
 
 def keep_live_values(desired: Any, live: Any, paths: Iterable[Path]) -> None:
@@ -19,7 +19,7 @@ def keep_live_values(desired: Any, live: Any, paths: Iterable[Path]) -> None:
 
 
 def _position(place: Place) -> list[tuple[int, str]]:
-    return [(each, "") if isinstance(each, int) else (-1, each) for each in place]
+    return [(step, "") if isinstance(step, int) else (-1, step) for step in place]
 
 
 def _replace(desired: Any, live: Any, place: Place) -> None:
@@ -42,6 +42,11 @@ def _live_value(desired: Any, live: Any, key: str | int) -> Any:
     item = desired[key]
     if isinstance(item, Mapping) and "name" in item:
         return next(
-            (each for each in live if isinstance(each, Mapping) and each.get("name") == item["name"]), None
+            (
+                candidate
+                for candidate in live
+                if isinstance(candidate, Mapping) and candidate.get("name") == item["name"]
+            ),
+            None,
         )
     return live[key] if key < len(live) else None

@@ -26,7 +26,7 @@ from fairway.klusterlet.works.discovery import Discovery
 from fairway.klusterlet.works.messages import ManifestError
 from fairway.klusterlet.works.objects import MANAGER, Object, ObjectId, ObjectVersion, Target
 from fairway.klusterlet.works.wildcard import matches
-from fairway.kube import KubeError, Resource
+from kubewire.client import KubeError, Resource
 
 _RANKS: Final[tuple[tuple[str, ...], ...]] = (
     ("PriorityClass", "Namespace", "CustomResourceDefinition", "StorageClass", "PersistentVolume"),
@@ -93,7 +93,7 @@ Reading = DesiredObject | InvalidManifest
 
 async def read(work: ManifestWork, discovery: Discovery) -> tuple[Reading, ...]:
     """Read all manifests, in order. Raises KubeError if discovery fails."""
-    found: list[Reading] = []
+    readings: list[Reading] = []
     first: dict[ObjectId, int] = {}
     for ordinal, manifest in enumerate(work.spec.workload.manifests):
         meta = resource_meta(ordinal, manifest)
@@ -105,15 +105,15 @@ async def read(work: ManifestWork, discovery: Discovery) -> tuple[Reading, ...]:
                     messages.DUPLICATE.format(first=known), remedy=messages.DUPLICATE_REMEDY, final=True
                 )
         except ManifestError as refusal:
-            found.append(InvalidManifest(meta=meta, refusal=refusal))
+            readings.append(InvalidManifest(meta=meta, refusal=refusal))
         else:
-            found.append(wanted)
-    return tuple(found)
+            readings.append(wanted)
+    return tuple(readings)
 
 
 def apply_order(readings: Iterable[Reading]) -> list[DesiredObject]:
-    wanted = [each for each in readings if isinstance(each, DesiredObject)]
-    return sorted(wanted, key=lambda each: _RANK.get(each.meta.kind, len(_RANKS)))
+    wanted = [reading for reading in readings if isinstance(reading, DesiredObject)]
+    return sorted(wanted, key=lambda desired: _RANK.get(desired.meta.kind, len(_RANKS)))
 
 
 def resource_meta(ordinal: int, manifest: Any) -> ManifestResourceMeta:
@@ -216,7 +216,7 @@ def _without_empty_times(value: Any) -> Any:
             for key, child in value.items()
             if not (key == "creationTimestamp" and child is None)
         }
-    return [_without_empty_times(each) for each in value] if isinstance(value, list) else value
+    return [_without_empty_times(item) for item in value] if isinstance(value, list) else value
 
 
 def config_of(meta: ManifestResourceMeta, configs: Iterable[ManifestConfig]) -> ManifestConfig:
@@ -226,8 +226,8 @@ def config_of(meta: ManifestResourceMeta, configs: Iterable[ManifestConfig]) -> 
             group=meta.group, resource=meta.resource, namespace=meta.namespace, name=meta.name
         )
     )
-    for each in configs:
-        wanted = each.resourceIdentifier
+    for config in configs:
+        wanted = config.resourceIdentifier
         if (
             (wanted.group, wanted.resource) == (meta.group, meta.resource)
             and matches(meta.namespace, wanted.namespace)
@@ -235,9 +235,9 @@ def config_of(meta: ManifestResourceMeta, configs: Iterable[ManifestConfig]) -> 
         ):
             merged = structs.replace(
                 merged,
-                feedbackRules=merged.feedbackRules or each.feedbackRules,
-                conditionRules=merged.conditionRules or each.conditionRules,
-                updateStrategy=merged.updateStrategy or each.updateStrategy,
+                feedbackRules=merged.feedbackRules or config.feedbackRules,
+                conditionRules=merged.conditionRules or config.conditionRules,
+                updateStrategy=merged.updateStrategy or config.updateStrategy,
             )
     return merged
 
@@ -251,9 +251,9 @@ def is_owned(identity: ObjectId, option: DeleteOption | None) -> bool:
         return False
     rules = option.selectivelyOrphans.orphaningRules if option.selectivelyOrphans else ()
     return all(
-        (each.group, each.resource, each.namespace, each.name)
+        (rule.group, rule.resource, rule.namespace, rule.name)
         != (identity.group, identity.resource, identity.namespace, identity.name)
-        for each in rules
+        for rule in rules
     )
 
 

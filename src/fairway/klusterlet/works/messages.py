@@ -3,8 +3,17 @@
 from typing import Final
 
 from fairway.api.work import ManifestResourceMeta
-from fairway.kube import ApiError, BadRequest, Conflict, Forbidden, Invalid, KubeError, NotFound, Unauthorized
-from fairway.kube.errors import TooLarge
+from kubewire.client import (
+    ApiError,
+    BadRequest,
+    Conflict,
+    Forbidden,
+    Invalid,
+    KubeError,
+    NotFound,
+    Unauthorized,
+)
+from kubewire.client.errors import TooLarge
 
 NO_KIND: Final = "names no {field}"
 NO_KIND_REMEDY: Final = 'write both, like "apiVersion: apps/v1" and "kind: Deployment"'
@@ -21,6 +30,7 @@ DUPLICATE_REMEDY: Final = "keep one of the two"
 CONFLICT: Final = "is also in ManifestWork {work} with other content, which {why}"
 CONFLICT_REMEDY: Final = "remove it from one of the works, or make both equal"
 WAS_FIRST: Final = "takes precedence because it is older"
+OWNS: Final = "takes precedence because it owns the object"
 KEEPS: Final = "takes precedence because this work would orphan it"
 TERMINATING: Final = "the existing object is being deleted"
 TERMINATING_REMEDY: Final = "it is created again once the finalizers of the old one are done"

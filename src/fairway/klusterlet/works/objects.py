@@ -9,8 +9,8 @@ from weakref import WeakValueDictionary
 import msgspec
 from msgspec import Struct
 
-from fairway.api.meta import ObjectMeta
-from fairway.kube import Client, NotFound, Patch, Resource
+from kubewire.api.meta import ObjectMeta
+from kubewire.client import Client, NotFound, Patch, Resource
 
 Object = dict[str, Any]
 
@@ -123,10 +123,10 @@ class Objects:
 
 
 def owners_of(live: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    found = live["metadata"].get("ownerReferences")
-    return found if isinstance(found, list) else ()
+    references = live["metadata"].get("ownerReferences")
+    return references if isinstance(references, list) else ()
 
 
 def _decode(body: bytes) -> Object:
-    found: Object = msgspec.json.decode(body, type=dict[str, Any])
-    return found
+    decoded: Object = msgspec.json.decode(body, type=dict[str, Any])
+    return decoded

@@ -7,9 +7,10 @@ even if no agent runs any more.
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from fairway.api.resources import APPLIED_MANIFEST_WORKS
 from fairway.api.work import AppliedManifestWork, AppliedResource
 from fairway.klusterlet.works.objects import ObjectId, ObjectVersion, Target, owners_of
-from fairway.kube import APPLIED_MANIFEST_WORKS, Resource
+from kubewire.client import Resource
 
 Reference = dict[str, Any]
 
@@ -23,11 +24,11 @@ def reference(record: AppliedManifestWork) -> Reference:
 
 def work_references(owners: Iterable[Mapping[str, Any]]) -> list[Reference]:
     """Return the references to AppliedManifestWorks, of any hub."""
-    return [dict(each) for each in owners if (each.get("apiVersion"), each.get("kind")) == _KIND]
+    return [dict(owner) for owner in owners if (owner.get("apiVersion"), owner.get("kind")) == _KIND]
 
 
 def has_owner(live: Mapping[str, Any], uid: str) -> bool:
-    return any(each.get("uid") == uid for each in owners_of(live))
+    return any(owner.get("uid") == uid for owner in owners_of(live))
 
 
 def target_of(entry: AppliedResource) -> Target:
@@ -59,5 +60,8 @@ def identity_of(entry: AppliedResource) -> ObjectId:
 
 def sorted_entries(entries: Iterable[AppliedResource]) -> tuple[AppliedResource, ...]:
     return tuple(
-        sorted(entries, key=lambda each: (each.group, each.version, each.resource, each.namespace, each.name))
+        sorted(
+            entries,
+            key=lambda entry: (entry.group, entry.version, entry.resource, entry.namespace, entry.name),
+        )
     )

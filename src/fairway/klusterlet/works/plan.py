@@ -17,7 +17,6 @@ from typing import Any, Final
 
 import msgspec
 
-from fairway.api.jsonpath import Path, PathError, jq_path, json_path, json_pointer
 from fairway.api.work import (
     CREATE_ONLY,
     ON_SPOKE_CHANGE,
@@ -41,6 +40,7 @@ from fairway.klusterlet.works.ownership import (
     reference,
     work_references,
 )
+from kubewire.api.jsonpath import Path, PathError, jq_path, json_path, json_pointer
 
 IGNORE_FIELD_ERROR: Final = "AppliedManifestSSAIgnoreFieldError"
 CONDITIONS: Final = {
@@ -49,13 +49,14 @@ CONDITIONS: Final = {
     }
 }
 IGNORE_FIELD_REMEDY: Final = "correct updateStrategy.serverSideApply.ignoreFields"
+FINALIZERS: Final = "finalizers"
 HASH_ANNOTATION: Final = "open-cluster-management.io/config-spec-hash"
 """Hash of the manifest that was last applied, for ignoreFields with condition OnSpokeChange."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoChange:
-    """The object is as it should be, or is only read."""
+    """The object is up to date, or is only read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +119,9 @@ class WorkPlan:
     ) -> list[AppliedResource]:
         """Return what to record after applying: ``uids`` of the objects that exist, and what is not released yet."""
         applied = [
-            entry_of(each.target, uid=uids.get(each.identity, ""))
-            for each in self.apply
-            if each.strategy.type != READ_ONLY
+            entry_of(desired.target, uid=uids.get(desired.identity, ""))
+            for desired in self.apply
+            if desired.strategy.type != READ_ONLY
         ]
         return [*applied, *self.keep, *unreleased]
 
@@ -128,15 +129,18 @@ class WorkPlan:
 def plan(readings: Sequence[Reading], record: AppliedManifestWork) -> WorkPlan:
     """Compare the manifests of a work with its AppliedManifestWork. Read-only objects are never on record."""
     apply = apply_order(readings)
-    owned = {each.identity: each for each in apply if each.strategy.type != READ_ONLY}
-    invalid = [each for each in readings if isinstance(each, InvalidManifest)]
+    owned = {desired.identity: desired for desired in apply if desired.strategy.type != READ_ONLY}
+    invalid = [reading for reading in readings if isinstance(reading, InvalidManifest)]
     keep: list[AppliedResource] = []
     release: list[AppliedResource] = []
-    known = {identity_of(each): each for each in record.status.appliedResources}
+    known = {identity_of(entry): entry for entry in record.status.appliedResources}
     for identity, entry in known.items():
         if identity not in owned:
-            (keep if any(_may_be(entry, each) for each in invalid) else release).append(entry)
+            # A kind that is not served at the moment, as during the upgrade of an operator, must not delete its custom
+            # resources.
+            (keep if any(_may_be(entry, manifest) for manifest in invalid) else release).append(entry)
     for identity, desired in owned.items():
+        # The uid is unknown until the object is created; an existing entry keeps the one that it has.
         known.setdefault(identity, entry_of(desired.target))
     return WorkPlan(
         record=tuple(known.values()), apply=tuple(apply), release=tuple(release), keep=tuple(keep)
@@ -160,7 +164,7 @@ class AppliedObject:
             digest=digest(desired),
             uid=meta["uid"],
             version=meta["resourceVersion"],
-            share=drift.project(desired.body, live),
+            share=drift.project(_configuration(desired.body), live),
         )
 
     def is_current(self, desired: DesiredObject, live: Object, mine: Reference) -> bool:
@@ -168,11 +172,15 @@ class AppliedObject:
         meta = live["metadata"]
         if self.uid != meta["uid"] or self.digest != digest(desired):
             return False
+        # Equal versions need no comparison. Otherwise only the specified part counts: controllers write status and
+        # defaults.
         if self.version == meta["resourceVersion"]:
             return True
         return (
             has_owner(live, mine["uid"]) is desired.owned
-            and drift.project(desired.body, live) == self.share
+            and drift.project(_configuration(desired.body), live) == self.share
+            # Update replaces the data of a ConfigMap or Secret as a whole, so a key that another client added is drift,
+            # too.
             and (desired.strategy.type == SERVER_SIDE_APPLY or not drift.removals(desired.body, live))
         )
 
@@ -183,6 +191,7 @@ def plan_apply(
     """Plan the write of one object. Raises ManifestError if it cannot be written now."""
     if desired.strategy.type == READ_ONLY:
         return NoChange()
+    # Applying to a terminating object succeeds, and the object is deleted all the same: report that, and wait.
     if live is not None and live["metadata"].get("deletionTimestamp"):
         raise ManifestError(messages.TERMINATING, remedy=messages.TERMINATING_REMEDY)
     if desired.strategy.type == CREATE_ONLY:
@@ -190,22 +199,49 @@ def plan_apply(
             return Create(with_owners(desired.body, [mine] if desired.owned else []))
         return plan_owners(live, mine, owned=desired.owned)
     ignored = desired.options.ignoreFields if desired.strategy.type == SERVER_SIDE_APPLY else ()
+    # With ignored fields the manifest depends on live values, so it is computed again in every reconcile.
     if live is not None and not ignored and applied is not None and applied.is_current(desired, live, mine):
         return NoChange()
     body = deepcopy(desired.body)
     if ignored:
         body = _without_ignored(body, live, ignored)
+    if live is not None:
+        _keep_finalizers(body, live)
+    # Works apply with one field manager, so an apply without the references of the other works would remove these.
     works = [] if live is None else work_references(owners_of(live))
-    others = [each for each in works if each["uid"] != mine["uid"]]
+    others = [owner for owner in works if owner["uid"] != mine["uid"]]
+    # Update is applied with force, because its contract is to win. ServerSideApply reports conflicts unless told
+    # otherwise, as OCM does.
     force = desired.strategy.type != SERVER_SIDE_APPLY or desired.options.force
     return Apply(with_owners(body, [*others, mine] if desired.owned else others), force)
+
+
+def _configuration(body: Object) -> Object:
+    """The part of a manifest that is enforced: finalizers are removed by their controllers, which is no drift."""
+    metadata = {name: value for name, value in body["metadata"].items() if name != FINALIZERS}
+    return {**body, "metadata": metadata}
+
+
+def _keep_finalizers(body: Object, live: Object) -> None:
+    """Let an existing object have the finalizers that it has, as OCM's agent does, in place.
+
+    A finalizer that its controller has removed would otherwise return, and the object could never be deleted. Those
+    that are left stay in the manifest, because applying without a finalizer that was applied before removes it.
+    """
+    wanted = body["metadata"].pop(FINALIZERS, None)
+    there = live["metadata"].get(FINALIZERS) or ()
+    kept = [item for item in wanted if item in there] if isinstance(wanted, list) else []
+    if kept:
+        body["metadata"][FINALIZERS] = kept
+        # Its controller may remove one right now: that must make this apply a conflict.
+        body["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"]
 
 
 def plan_owners(live: Object, mine: Reference, *, owned: bool) -> NoChange | SetOwners:
     """Plan to add our owner reference, or to remove it."""
     if has_owner(live, mine["uid"]) is owned:
         return NoChange()
-    others = [each for each in owners_of(live) if each.get("uid") != mine["uid"]]
+    others = [owner for owner in owners_of(live) if owner.get("uid") != mine["uid"]]
     return SetOwners((*others, mine) if owned else tuple(others))
 
 
@@ -223,36 +259,52 @@ def plan_release(
     would be owned by no work, and would stay forever if the other work were deleted at that moment.
     """
     mine = reference(record)
+    # Without our reference, another client has taken the object over, or created another one of this name.
     if live is None or not has_owner(live, mine["uid"]):
         return Released()
-    kept = tuple(each for each in owners_of(live) if each.get("uid") != mine["uid"])
+    kept = tuple(owner for owner in owners_of(live) if owner.get("uid") != mine["uid"])
+    # Another work owns the object: it decides when the object is deleted.
     if orphaned or work_references(kept):
         return SetOwners(kept)
     if not heir_known:
         return FindHeir()
     if heir is not None:
         return SetOwners((*kept, heir))
+    # Its finalizers need time, not another request.
     if live["metadata"].get("deletionTimestamp"):
         return AwaitDeletion()
+    # With the uid as precondition: an object of this name that was created after the read is not ours.
     return Delete(live["metadata"]["uid"])
+
+
+def plan_hand_over(
+    former: AppliedManifestWork, live: Object | None, *, heir: Reference
+) -> Released | SetOwners:
+    """Plan the exchange of one owner of an object for another."""
+    mine = reference(former)
+    if live is None or not has_owner(live, mine["uid"]):
+        return Released()
+    kept = tuple(owner for owner in owners_of(live) if owner.get("uid") not in (mine["uid"], heir["uid"]))
+    return SetOwners((*kept, heir))
 
 
 def with_owners(body: Object, owners: list[Reference]) -> Object:
     """Add owners to a manifest, after the manifest's own."""
     metadata = body["metadata"]
     given = metadata.get("ownerReferences")
-    kept = [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
-    every = [*kept, *(each for each in owners if all(each["uid"] != own.get("uid") for own in kept))]
+    kept = [owner for owner in given if isinstance(owner, dict)] if isinstance(given, list) else []
+    every = [*kept, *(owner for owner in owners if all(owner["uid"] != own.get("uid") for own in kept))]
     return {**body, "metadata": {**metadata, "ownerReferences": every}} if every else body
 
 
 def _without_ignored(body: Object, live: Object | None, ignored: tuple[IgnoreField, ...]) -> Object:
     """Set ignored fields to their live values. Raises ManifestError for an invalid path."""
-    always = [path for each in ignored if each.condition != ON_SPOKE_CHANGE for path in _paths(each)]
-    until_changed = [path for each in ignored if each.condition == ON_SPOKE_CHANGE for path in _paths(each)]
+    always = [path for rule in ignored if rule.condition != ON_SPOKE_CHANGE for path in _paths(rule)]
+    until_changed = [path for rule in ignored if rule.condition == ON_SPOKE_CHANGE for path in _paths(rule)]
     wanted = hashlib.sha256(msgspec.json.encode(body, order="deterministic")).hexdigest()[:32]
     metadata = body["metadata"]
     annotations = metadata.get("annotations")
+    # The hash is stored on the object, where it survives a restart of the agent; OCM's agent reads the same annotation.
     metadata["annotations"] = {
         **(annotations if isinstance(annotations, dict) else {}),
         HASH_ANNOTATION: wanted,
@@ -270,9 +322,9 @@ def _without_ignored(body: Object, live: Object | None, ignored: tuple[IgnoreFie
 def _paths(ignored: IgnoreField) -> list[Path]:
     try:
         return [
-            *(json_path(each) for each in ignored.jsonPaths),
-            *(json_pointer(each) for each in ignored.jsonPointers),
-            *(jq_path(each) for each in ignored.jqPathExpressions),
+            *(json_path(path) for path in ignored.jsonPaths),
+            *(json_pointer(pointer) for pointer in ignored.jsonPointers),
+            *(jq_path(expression) for expression in ignored.jqPathExpressions),
         ]
     except PathError as error:
         raise ManifestError(

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from fairway.kube.rbac import Rule
+from kubewire.client.rbac import Rule
 
 _WORK: Final = ("work.open-cluster-management.io",)
 

@@ -11,8 +11,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, Final
 
-from fairway.api.kinds import encode
-from fairway.api.meta import find_condition, unreadable_within
+from fairway.api.resources import MANIFEST_WORKS
 from fairway.api.work import (
     MANIFEST_WORK_FINALIZER,
     WORK_COMPLETE,
@@ -33,22 +32,17 @@ from fairway.klusterlet.works.objects import ObjectId, Objects, Target
 from fairway.klusterlet.works.ownership import Reference, identity_of, reference, target_of
 from fairway.klusterlet.works.plan import plan
 from fairway.klusterlet.works.status import Outcome
-from fairway.kube import (
-    MANIFEST_WORKS,
-    AlreadyExists,
-    Client,
-    Clock,
-    Conflict,
-    Forbidden,
-    KubeError,
-    NotFound,
-    Patch,
-)
+from kubewire.api.encoding import encode
+from kubewire.api.meta import find_condition, unreadable_within
+from kubewire.client import AlreadyExists, Client, Clock, Conflict, Forbidden, KubeError, NotFound, Patch
 
 log: Final = logging.getLogger(__name__)
 
 UNREPORTED_ATTEMPTS: Final = 3
 """Attempts that may fail for want of a connection before the work's status reports it."""
+
+REPLICA_SET_LABEL: Final = "work.open-cluster-management.io/manifestworkreplicaset"
+"""Label of the works of a ManifestWorkReplicaSet, whatever its value. OCM's hub exempts these from their TTL, too."""
 
 TTL_FORBIDDEN: Final = (
     "ttlSecondsAfterFinished has passed, but the agent may not delete the work; the hub has to  "
@@ -71,6 +65,13 @@ class ReconcileResult:
     def limit_delay(self, seconds: float) -> None:
         self.again = seconds if self.again is None else min(self.again, seconds)
 
+    def add(self, other: "ReconcileResult") -> None:
+        """Add the result of another step for the same work."""
+        if other.again is not None:
+            self.limit_delay(other.again)
+        self.failed |= other.failed
+        self.targets += other.targets
+
 
 class WorkReconciler:
     def __init__(
@@ -92,6 +93,7 @@ class WorkReconciler:
     async def apply(self, work: ManifestWork, state: WorkState, *, attempt: int) -> ReconcileResult:
         """``attempt`` counts the failures before. Raises KubeError for failures that only a retry can fix."""
         result = ReconcileResult()
+        # A complete work is not applied again: that would start its Jobs again after a user has cleaned them up.
         if status.is_complete(work.status.conditions):
             await self._expire(work, result)
             return result
@@ -99,9 +101,13 @@ class WorkReconciler:
             # Applied objects stay: a manifest that cannot be decoded is not one that was removed.
             await self._write(work, status.unreadable_status(work, unreadable, now=self._clock.wall()), state)
             return result
+        # The finalizer precedes the first object: without it, a work that is deleted in between would leave objects
+        # behind.
         if MANIFEST_WORK_FINALIZER not in work.metadata.finalizers:
             work = await self._set_finalizers(work, [*work.metadata.finalizers, MANIFEST_WORK_FINALIZER])
         record = await self._applied.ensure(work)
+        # A record with another uid has been deleted and created again, so its objects may not exist although they are
+        # cached.
         state.bind(record)
         if record.metadata.deletionTimestamp is not None:
             # A user deleted the AppliedManifestWork: finish that, then apply everything again.
@@ -110,53 +116,79 @@ class WorkReconciler:
             return result
         readings = await manifest.read(work, self._discovery)
         planned = plan(readings, record)
+        # Record first, apply second: an agent that dies in between has entries without objects, which cost one read
+        # each. The other order leaves objects that no record names, and nothing would ever delete them.
         record = await self._applied.write_entries(record, planned.record)
         outcomes = {
-            each.meta.ordinal: await self._apply_one(work, each, record, state, attempt, result)
-            for each in planned.apply
+            # One after the other, in the order of their kinds: a namespace must exist before what is in it.
+            desired.meta.ordinal: await self._apply_one(work, desired, record, state, attempt, result)
+            for desired in planned.apply
         }
+        # Release after applying, so that an object which moved to another name is replaced before the old one is
+        # deleted.
         left = await self._release(record, work, planned.release, state)
-        result.targets += [target_of(each) for each in left]
+        result.targets += [target_of(entry) for entry in left]
         result.failed |= bool(left)
         uids = {
-            each.identity: live["metadata"]["uid"]
-            for each in planned.apply
-            if (live := outcomes[each.meta.ordinal].live) is not None
+            desired.identity: live["metadata"]["uid"]
+            for desired in planned.apply
+            if (live := outcomes[desired.meta.ordinal].live) is not None
         }
+        # What is not released yet stays on record; without its entry the next reconcile would not try again.
         await self._applied.write_entries(record, planned.record_after(uids, unreleased=left))
-        await self._report(work, [_outcome(each, outcomes) for each in readings], state, result)
+        await self._report(work, [_outcome(reading, outcomes) for reading in readings], state, result)
         return result
 
-    async def remove(self, work: ManifestWork, state: WorkState) -> ReconcileResult:
-        """Remove what was applied for a work that is being deleted."""
+    async def remove(
+        self, work: ManifestWork, state: WorkState, *, former: Sequence[AppliedManifestWork] = ()
+    ) -> ReconcileResult:
+        """Remove what was applied for a work that is being deleted, also at ``former`` addresses of the hub."""
         result = ReconcileResult()
         if MANIFEST_WORK_FINALIZER not in work.metadata.finalizers:
             return result
+        for former_record in former:
+            # Before the work is released: without it, a record that has another agent's ID is a stranger's.
+            result = await self.evict(former_record, grace=0)
+            if result.failed:
+                return result
         record = await self._applied.get(work.metadata.name)
         if record is not None:
             conditions = status.deleting_conditions(work, now=self._clock.wall())
+            # The status is written before the record is deleted: the hub shows why a work with slow finalizers is still
+            # there.
             if conditions != work.status.conditions:
                 work = await self._patch(work, {"status": {"conditions": _encode(conditions)}}, status=True)
             record = await self._applied.delete(record)
         if record is not None and not await self._remove(record, work, state, result):
             result.failed = True
             return result
-        rest = [each for each in work.metadata.finalizers if each != MANIFEST_WORK_FINALIZER]
+        rest = [finalizer for finalizer in work.metadata.finalizers if finalizer != MANIFEST_WORK_FINALIZER]
         with suppress(NotFound):  # another client may have removed the last finalizer
             await self._set_finalizers(work, rest)
         return result
 
-    async def evict(self, record: AppliedManifestWork, *, grace: float) -> ReconcileResult:
-        """Remove what was applied for a work that was deleted without waiting for its finalizer, after ``grace``."""
+    async def evict(
+        self, record: AppliedManifestWork, *, grace: float, successor: ManifestWork | None = None
+    ) -> ReconcileResult:
+        """Remove what was applied for a work that was deleted without waiting for its finalizer, after ``grace``.
+
+        ``successor`` is the work of a record of a former address: its objects go to the work's present record.
+        """
         result = ReconcileResult()
-        fresh = await self._applied.get(record.spec.manifestWorkName)
+        # The informer may lag behind: a work of the same name that was created meanwhile has reset the start of the
+        # eviction.
+        fresh = await self._applied.read(record.metadata.name)
         if fresh is None:
             return result
         if fresh.metadata.deletionTimestamp is None:
             now = self._clock.wall()
             since = fresh.status.evictionStartTime
             if since is None:
+                if successor is not None:
+                    # The work may be deleted by force before the grace period has passed.
+                    fresh = await self._applied.claim(fresh)
                 fresh, since = await self._applied.set_eviction_start(fresh, now), now
+            # A start in the future, from a clock that was set back since, would postpone the eviction by as much.
             left = (min(since, now) + timedelta(seconds=grace) - now).total_seconds()
             if left > 0:
                 result.limit_delay(left)
@@ -165,8 +197,36 @@ class WorkReconciler:
             if deleted is None:
                 return result
             fresh = deleted
-        result.failed = not await self._remove(fresh, None, WorkState(), result)
+        if successor is not None:
+            result.failed = not await self._hand_over(fresh, successor)
+            result.limit_delay(0)
+        else:
+            result.failed = not await self._remove(fresh, None, WorkState(), result)
         return result
+
+    async def _hand_over(self, former: AppliedManifestWork, work: ManifestWork) -> bool:
+        """Let the work's present record own the objects of a former one. Return whether that is done.
+
+        Objects that the work no longer contains go along, and are released when the work is reconciled: only then is it
+        known whether the work can be read, and what it orphans.
+        """
+        record = await self._applied.ensure(work)
+        if record.metadata.deletionTimestamp is not None:
+            return False
+        known = {identity_of(entry): entry for entry in former.status.appliedResources}
+        known.update((identity_of(entry), entry) for entry in record.status.appliedResources)
+        # The new record names the objects before their owner changes. In the other order an agent that dies in between
+        # leaves objects whose owner does not know them.
+        record = await self._applied.write_entries(record, known.values())
+        left = [
+            entry
+            for entry in former.status.appliedResources
+            if not await self._applier.hand_over(entry, former, record)
+        ]
+        former = await self._applied.write_entries(former, left)
+        if not left:
+            await self._applied.finish(former)
+        return not left
 
     async def _remove(
         self,
@@ -179,7 +239,7 @@ class WorkReconciler:
         left = await self._release(record, work, record.status.appliedResources, state)
         record = await self._applied.write_entries(record, left)
         if left:
-            result.targets += [target_of(each) for each in left]
+            result.targets += [target_of(entry) for entry in left]
             return False
         await self._applied.finish(record)
         return True
@@ -210,12 +270,14 @@ class WorkReconciler:
 
     async def _find_heir(self, work: ManifestWork | None, identity: ObjectId, /) -> Reference | None:
         waiting = False
+        # Only a work that has recorded the object can take it over: nothing releases an object that its owner does not
+        # have on record.
         for other in await self._conflicts.claimants(work, identity):
             record = await self._applied.get(other.metadata.name)
             if record is None:
                 waiting = True
             elif record.metadata.deletionTimestamp is None:
-                if any(identity_of(each) == identity for each in record.status.appliedResources):
+                if any(identity_of(entry) == identity for entry in record.status.appliedResources):
                     return reference(record)
                 waiting = True
         if waiting:
@@ -239,15 +301,18 @@ class WorkReconciler:
                 live = await self._objects.get(desired.target)
             else:
                 await self._executors.check(work, desired)
-                await self._conflicts.check(work, desired)
-                applied = await self._applier.apply(desired, record, state)
+                check = partial(self._conflicts.check, work, desired)
+                applied = await self._applier.apply(desired, record, state, check=check)
                 live = applied.live
                 result.repaired |= applied.repaired
         except ManifestError as error:
             refusal = error
         except KubeError as error:
+            # Discovery is cached. If the kind was removed or moved to another version, the next attempt must ask again.
             if isinstance(error, NotFound) and error.details.kind != "namespaces":
                 self._discovery.forget(desired.target.resource.api_version)
+            # A broken connection would otherwise flap the conditions of every work, with two writes each, although the
+            # next attempt succeeds.
             if _is_transient(error) and attempt < UNREPORTED_ATTEMPTS:
                 raise
             refusal = messages.manifest_error(error, namespace=desired.target.namespace)
@@ -264,22 +329,26 @@ class WorkReconciler:
     async def _report(
         self, work: ManifestWork, outcomes: Sequence[Outcome], state: WorkState, result: ReconcileResult
     ) -> None:
-        for each in outcomes:
-            if each.refusal is not None and each.refusal.retry is not None:
-                result.limit_delay(each.refusal.retry)
-            elif each.refusal is not None and not each.refusal.final:
+        for outcome in outcomes:
+            if outcome.refusal is not None and outcome.refusal.retry is not None:
+                result.limit_delay(outcome.refusal.retry)
+            elif outcome.refusal is not None and not outcome.refusal.final:
                 result.failed = True
         work = await self._write(work, status.status_of(work, outcomes, now=self._clock.wall()), state)
         if status.is_complete(work.status.conditions):
             await self._expire(work, result)
 
-    async def _write(self, work: ManifestWork, found: ManifestWorkStatus, state: WorkState) -> ManifestWork:
+    async def _write(
+        self, work: ManifestWork, new_status: ManifestWorkStatus, state: WorkState
+    ) -> ManifestWork:
         """Write the status if it differs. Return the work as it is afterwards."""
-        if found == work.status:
+        if new_status == work.status:
             return work
         body: dict[str, Any] = {
-            "conditions": _encode(found.conditions),
-            "resourceStatus": {"manifests": [encode(each) for each in found.resourceStatus.manifests]},
+            "conditions": _encode(new_status.conditions),
+            "resourceStatus": {
+                "manifests": [encode(manifest) for manifest in new_status.resourceStatus.manifests]
+            },
         }
         written = await self._patch(work, {"status": body}, status=True)
         state.written = written.metadata.resourceVersion
@@ -287,6 +356,9 @@ class WorkReconciler:
 
     async def _expire(self, work: ManifestWork, result: ReconcileResult) -> None:
         option = work.spec.deleteOption
+        if REPLICA_SET_LABEL in work.metadata.labels:
+            # The controller of the ManifestWorkReplicaSet would create the work again, which would run again.
+            return
         complete = find_condition(work.status.conditions, WORK_COMPLETE)
         if option is None or option.ttlSecondsAfterFinished is None or complete is None:
             return
@@ -310,6 +382,8 @@ class WorkReconciler:
         self, work: ManifestWork, body: dict[str, dict[str, Any]], *, status: bool = False
     ) -> ManifestWork:
         """Patch the work that was read. Raises Conflict if it has changed since."""
+        # Merge patches carry the version that was read. Conditions are one list for all writers, so a patch of a stale
+        # list would drop what another controller wrote meanwhile.
         seen = {"uid": work.metadata.uid, "resourceVersion": work.metadata.resourceVersion}
         return await self._hub.patch(
             MANIFEST_WORKS,
@@ -340,4 +414,4 @@ def _is_transient(error: KubeError) -> bool:
 
 
 def _encode(conditions: Sequence[Any]) -> list[dict[str, Any]]:
-    return [encode(each) for each in conditions]
+    return [encode(condition) for condition in conditions]

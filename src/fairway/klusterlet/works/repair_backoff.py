@@ -7,7 +7,7 @@ webhook, both would write as fast as the API server allows: each further repair 
 from dataclasses import dataclass
 from typing import Final
 
-from fairway.kube import Backoff
+from kubewire.client import Backoff
 
 AT_ONCE: Final = 5
 QUIET_SECONDS: Final = 600.0

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from fairway.api.meta import FALSE, TRUE, UNKNOWN, Condition, UnreadableField, find_condition, set_condition
 from fairway.api.work import (
     WORK_APPLIED,
     WORK_AVAILABLE,
@@ -23,6 +22,15 @@ from fairway.api.work import (
 from fairway.klusterlet.works import condition_rules
 from fairway.klusterlet.works.feedback import STATUS_FEEDBACK_SYNCED, feedback
 from fairway.klusterlet.works.messages import ManifestError, describe, truncate
+from kubewire.api.meta import (
+    FALSE,
+    TRUE,
+    UNKNOWN,
+    Condition,
+    UnreadableField,
+    find_condition,
+    set_condition,
+)
 
 MANIFEST_APPLIED: Final = "AppliedManifestComplete"
 MANIFEST_FAILED: Final = "AppliedManifestFailed"
@@ -71,8 +79,8 @@ class Outcome:
 
 
 def is_complete(conditions: Iterable[Condition]) -> bool:
-    found = find_condition(conditions, WORK_COMPLETE)
-    return found is not None and found.status == TRUE
+    complete = find_condition(conditions, WORK_COMPLETE)
+    return complete is not None and complete.status == TRUE
 
 
 def is_completed(work: ManifestWork, meta: ManifestResourceMeta) -> bool:
@@ -85,17 +93,19 @@ def status_of(work: ManifestWork, outcomes: Sequence[Outcome], *, now: datetime)
     """Compute the status. Conditions of other writers stay."""
     generation = work.metadata.generation
     before = _PreviousConditions(work.status.resourceStatus.manifests)
-    manifests = tuple(_manifest(each, before.of(each.meta), generation, now) for each in outcomes)
+    manifests = tuple(_manifest(outcome, before.of(outcome.meta), generation, now) for outcome in outcomes)
     conditions = work.status.conditions
     fresh = [_applied_condition(outcomes), _available_condition(manifests), *_rule_conditions(manifests)]
-    types = {each.type for each in fresh}
+    types = {condition.type for condition in fresh}
     conditions = tuple(
-        each
-        for each in conditions
-        if each.type in types or not each.reason.startswith(condition_rules.PREFIX)
+        condition
+        for condition in conditions
+        if condition.type in types or not condition.reason.startswith(condition_rules.PREFIX)
     )
-    for each in fresh:
-        conditions = set_condition(conditions, structs.replace(each, observedGeneration=generation), now=now)
+    for condition in fresh:
+        conditions = set_condition(
+            conditions, structs.replace(condition, observedGeneration=generation), now=now
+        )
     return ManifestWorkStatus(
         conditions=conditions, resourceStatus=ManifestResourceStatus(manifests=manifests)
     )
@@ -130,10 +140,10 @@ class _PreviousConditions:
     def __init__(self, manifests: Iterable[ManifestCondition]) -> None:
         self._exact: dict[ManifestResourceMeta, ManifestCondition] = {}
         self._moved: dict[ManifestResourceMeta, ManifestCondition | None] = {}
-        for each in manifests:
-            self._exact[each.resourceMeta] = each
-            place = structs.replace(each.resourceMeta, ordinal=0)
-            self._moved[place] = None if place in self._moved else each
+        for manifest in manifests:
+            self._exact[manifest.resourceMeta] = manifest
+            place = structs.replace(manifest.resourceMeta, ordinal=0)
+            self._moved[place] = None if place in self._moved else manifest
 
     def of(self, meta: ManifestResourceMeta) -> ManifestCondition | None:
         return self._exact.get(meta) or self._moved.get(structs.replace(meta, ordinal=0))
@@ -149,20 +159,22 @@ def _manifest(
         values, synced = feedback(outcome.live, outcome.config.feedbackRules)
         if values != given:
             # A change of the values resets the condition's transition time.
-            conditions = tuple(each for each in conditions if each.type != STATUS_FEEDBACK_SYNCED)
+            conditions = tuple(
+                condition for condition in conditions if condition.type != STATUS_FEEDBACK_SYNCED
+            )
         given = values
         fresh += [
             synced,
             *condition_rules.conditions(outcome.live, outcome.config.conditionRules, generation=generation),
         ]
-    ruled = {each.condition for each in outcome.config.conditionRules}
+    ruled = {rule.condition for rule in outcome.config.conditionRules}
     conditions = tuple(
-        each
-        for each in conditions
-        if each.type in ruled or not each.reason.startswith(condition_rules.PREFIX)
+        condition
+        for condition in conditions
+        if condition.type in ruled or not condition.reason.startswith(condition_rules.PREFIX)
     )
-    for each in fresh:
-        conditions = set_condition(conditions, each, now=now)
+    for condition in fresh:
+        conditions = set_condition(conditions, condition, now=now)
     return ManifestCondition(resourceMeta=outcome.meta, statusFeedback=given, conditions=conditions)
 
 
@@ -183,19 +195,19 @@ def _manifest_applied(outcome: Outcome, generation: int) -> Condition:
 
 def _manifest_available(outcome: Outcome) -> Condition:
     if not outcome.meta.resource or not outcome.meta.name:
-        found = UNKNOWN, INCOMPLETE, "Resource meta is incomplete"
+        state = UNKNOWN, INCOMPLETE, "Resource meta is incomplete"
     elif outcome.unread:
-        found = UNKNOWN, FETCHING_FAILED, truncate(f"Failed to fetch resource: {outcome.unread}")
+        state = UNKNOWN, FETCHING_FAILED, truncate(f"Failed to fetch resource: {outcome.unread}")
     elif outcome.live is None:
-        found = FALSE, NOT_AVAILABLE, "Resource is not available"
+        state = FALSE, NOT_AVAILABLE, "Resource is not available"
     else:
-        found = TRUE, AVAILABLE, "Resource is available"
-    status, reason, message = found
+        state = TRUE, AVAILABLE, "Resource is available"
+    status, reason, message = state
     return Condition(type=WORK_AVAILABLE, status=status, reason=reason, message=message)
 
 
 def _applied_condition(outcomes: Sequence[Outcome]) -> Condition:
-    failed = [each for each in outcomes if each.refusal is not None]
+    failed = [outcome for outcome in outcomes if outcome.refusal is not None]
     if not failed:
         return Condition(
             type=WORK_APPLIED,
@@ -209,13 +221,13 @@ def _applied_condition(outcomes: Sequence[Outcome]) -> Condition:
 
 
 def _available_condition(manifests: Sequence[ManifestCondition]) -> Condition:
-    found = [_status(each, WORK_AVAILABLE) for each in manifests]
-    total = len(found)
-    if missing := found.count(FALSE):
+    states = [_status(manifest, WORK_AVAILABLE) for manifest in manifests]
+    total = len(states)
+    if missing := states.count(FALSE):
         found_status = FALSE, SOME_NOT_AVAILABLE, f"{missing} of {total} resources are not available"
-    elif unknown := found.count(UNKNOWN):
+    elif unknown := states.count(UNKNOWN):
         found_status = UNKNOWN, STATUS_UNKNOWN, f"{unknown} of {total} resources have unknown status"
-    elif not found:
+    elif not states:
         found_status = UNKNOWN, STATUS_UNKNOWN, "cannot get any available resource "
     else:
         found_status = TRUE, ALL_AVAILABLE, "All resources are available"
@@ -224,24 +236,24 @@ def _available_condition(manifests: Sequence[ManifestCondition]) -> Condition:
 
 
 def _status(manifest: ManifestCondition, type_: str) -> str:
-    found = find_condition(manifest.conditions, type_)
-    return found.status if found else ""
+    condition = find_condition(manifest.conditions, type_)
+    return condition.status if condition else ""
 
 
 def _rule_conditions(manifests: Sequence[ManifestCondition]) -> Iterable[Condition]:
     by_type: dict[str, list[Condition]] = {}
     for manifest in manifests:
-        for each in manifest.conditions:
-            if each.reason.startswith(condition_rules.PREFIX):
-                by_type.setdefault(each.type, []).append(each)
-    for type_, found in sorted(by_type.items()):
-        statuses = [each.status for each in found]
+        for condition in manifest.conditions:
+            if condition.reason.startswith(condition_rules.PREFIX):
+                by_type.setdefault(condition.type, []).append(condition)
+    for type_, conditions in sorted(by_type.items()):
+        statuses = [condition.status for condition in conditions]
         # Progressing is true if any condition is; others are true only if all are.
         order = (TRUE, UNKNOWN, FALSE) if type_ == WORK_PROGRESSING else (FALSE, UNKNOWN, TRUE)
-        message = found[0].message if len(found) == 1 else ""
+        message = conditions[0].message if len(conditions) == 1 else ""
         yield Condition(
             type=type_,
-            status=next(each for each in order if each in statuses),
+            status=next(status for status in order if status in statuses),
             reason=condition_rules.AGGREGATED,
-            message=message or f"Aggregated from {len(found)} manifest conditions",
+            message=message or f"Aggregated from {len(conditions)} manifest conditions",
         )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fairway.klusterlet.works.objects import ObjectId, ObjectVersion, Target
-from fairway.kube import Batch, Client, Deleted, Informer, Resource, Updated
+from kubewire.client import Batch, Client, Deleted, Informer, Resource
 
 log: Final = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class Watches:
 
     def set_targets(self, work: str, targets: Iterable[Target]) -> None:
         """Replace the work's watched objects."""
-        wanted = {each.identity: each for each in targets}
+        wanted = {target.identity: target for target in targets}
         before = self._objects.get(work, frozenset())
         self._objects[work] = frozenset(wanted)
         if not wanted:
@@ -72,6 +72,8 @@ class Watches:
         place = _place(target.identity)
         if place in self._tasks:
             return
+        # One watch per kind and namespace: works in a thousand namespaces would make the agent hold a thousand
+        # connections. Beyond the limit, the resync finds what changed.
         if len(self._tasks) >= self._most:
             log.debug(TOO_MANY, self._most, target.resource, target.namespace)
             return
@@ -86,12 +88,14 @@ class Watches:
 
     def _on_change(self, resource: Resource[ObjectVersion], batch: Batch[ObjectVersion]) -> None:
         for change in batch.changes:
-            meta = (change.new if isinstance(change, Updated) else change.object).metadata
+            meta = change.object.metadata
             identity = ObjectId(
                 group=resource.group, resource=resource.plural, namespace=meta.namespace, name=meta.name
             )
             for work in tuple(self._works.get(identity, ())):
                 known = self._known.get((work, identity))
+                # The first list of a watch and the agent's own writes come with the version that the reconcile has just
+                # read.
                 if isinstance(change, Deleted) or known != meta.resourceVersion:
                     self._changed(work)
 

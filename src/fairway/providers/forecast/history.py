@@ -64,6 +64,7 @@ class History:
             row = self._rows.get(key)
             if row is None:
                 continue
+            # A running mean, so a bucket needs two numbers whatever the interval of readings is.
             before = self._values[row, -1] if self._counts[row] else 0.0
             self._counts[row] += 1
             self._values[row, -1] = before + (value - before) / self._counts[row]
@@ -84,6 +85,7 @@ class History:
                 if 0 <= column < self.columns - 1:
                     sums[column] += value
                     counts[column] += 1
+            # Recorded values win over the past of the source: they are what was published.
             new = (counts > 0) & np.isnan(self._values[row])
             self._values[row, new] = sums[new] / counts[new]
 
@@ -112,10 +114,10 @@ class History:
         self._remove_rows(key for key, row in self._rows.items() if np.isnan(self._values[row]).all())
 
     def _remove_rows(self, keys: Iterable[Key]) -> None:
-        gone = set(keys)
-        if not gone:
+        removed = set(keys)
+        if not removed:
             return
-        left = [key for key in self._rows if key not in gone]
+        left = [key for key in self._rows if key not in removed]
         rows = [self._rows[key] for key in left]
         self._values, self._counts = self._values[rows], self._counts[rows]
         self._rows = {key: row for row, key in enumerate(left)}
@@ -142,6 +144,7 @@ class History:
                     counts=self._counts,
                 )
                 file.flush()
+                # Before the rename: after a power failure, the name must not refer to an empty file.
                 os.fsync(file.fileno())
             os.replace(name, path)
         except BaseException:
@@ -152,9 +155,9 @@ class History:
     def load(self, path: Path) -> str:
         """Return what is wrong with the file; empty if it was read or does not exist."""
         try:
-            with path.open("rb") as file, np.load(file, allow_pickle=False) as found:
-                header = json.loads(found["header"].tobytes())
-                values, counts = found["values"], found["counts"]
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+                header = json.loads(archive["header"].tobytes())
+                values, counts = archive["values"], archive["counts"]
                 keys = [(str(cluster), str(score)) for cluster, score in header["keys"]]
                 last, same = int(header["last"]), header["version"] == VERSION and header["step"] == self.step
         except FileNotFoundError:

@@ -100,13 +100,13 @@ def options_of(given: Mapping[str, Any], context: Context) -> ForecastOptions:
         if wanted not in known:
             words = NO_SUCH_SCORE.format(provider=inner.name, name=wanted, known=", ".join(known))
             raise document.error(words, "scores", index)
-    names = {each: f"{each}{entry.suffix}" for each in entry.scores or known}
+    names = {score: f"{score}{entry.suffix}" for score in entry.scores or known}
     return ForecastOptions(
         name=name,
         resource=resource,
         interval=float(entry.interval),
         inner=inner,
-        scores=tuple(dataclasses.replace(known[each], name=new) for each, new in names.items()),
+        scores=tuple(dataclasses.replace(known[old], name=new) for old, new in names.items()),
         names=names,
         horizon=float(entry.horizon),
         step=float(entry.step),
@@ -122,13 +122,13 @@ def options_of(given: Mapping[str, Any], context: Context) -> ForecastOptions:
 
 
 def _inner(entry: InnerEntry, document: Document, context: Context) -> FleetProvider:
-    found = CATALOGUE.get(entry.provider)
+    listed = CATALOGUE.get(entry.provider)
     if entry.provider == NAME:
         raise document.error(ITSELF, "of", "provider")
-    if found is None:
-        known = ", ".join(sorted(name for name, each in CATALOGUE.items() if each.fleet and name != NAME))
+    if listed is None:
+        known = ", ".join(sorted(name for name, listed in CATALOGUE.items() if listed.fleet and name != NAME))
         raise document.error(UNKNOWN_PROVIDER.format(name=entry.provider, known=known), "of", "provider")
-    if not found.fleet:
+    if not listed.fleet:
         raise document.error(NOT_OF_THE_HUB.format(name=entry.provider), "of", "provider")
     if entry.config and entry.options:
         raise document.error(BOTH, "of")
@@ -139,7 +139,7 @@ def _inner(entry: InnerEntry, document: Document, context: Context) -> FleetProv
             path = context.folder / Path(entry.config).expanduser()
             inside = dataclasses.replace(inside, folder=path.parent)
             options = read(path).convert(dict[str, Any])
-        provider = found.factory()(options, inside)
+        provider = listed.factory()(options, inside)
     except OptionsError as error:
         at = ("of", "config") if entry.config else ("of", "options")
         raise document.error(str(error), *at) from None

@@ -14,13 +14,13 @@ from typing import Any, Final, Protocol, runtime_checkable
 import numpy as np
 
 from fairway.api.cluster import ManagedCluster
-from fairway.kube.clock import SYSTEM_CLOCK, Clock
 from fairway.providers.catalogue import Context, OptionsError
 from fairway.providers.document import DocumentError
 from fairway.providers.forecast import model
 from fairway.providers.forecast.history import FULL, History, Key
 from fairway.providers.forecast.options import ForecastOptions, options_of
 from fairway.providers.provider import FleetProvider, ProviderError, Reading, Wake
+from kubewire.client.clock import SYSTEM_CLOCK, Clock
 
 NOT_ENOUGH: Final = "NotEnoughHistory"
 INACCURATE: Final = "ForecastInaccurate"
@@ -94,11 +94,11 @@ class Forecast(FleetProvider):
                 self._save()
 
     async def read(self, clusters: Mapping[str, ManagedCluster], /) -> Mapping[str, Reading | ProviderError]:
-        found = await self._options.inner.read(clusters)
+        readings = await self._options.inner.read(clusters)
         now = self._clock.wall().timestamp()
         values = {
             (cluster, score): reading.values[score]
-            for cluster, reading in found.items()
+            for cluster, reading in readings.items()
             if isinstance(reading, Reading)
             for score in self._options.names
             if score in reading.values and np.isfinite(reading.values[score])
@@ -111,7 +111,7 @@ class Forecast(FleetProvider):
             await asyncio.to_thread(self._save)
         return {
             cluster: reading if isinstance(reading, ProviderError) else self._reading(cluster, reading)
-            for cluster, reading in found.items()
+            for cluster, reading in readings.items()
         }
 
     async def _backfill(self, clusters: Mapping[str, ManagedCluster], now: float) -> None:

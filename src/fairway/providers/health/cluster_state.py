@@ -5,10 +5,10 @@ from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import Final
 
-from fairway.kube import Added, Batch, Deleted, Updated
-from fairway.kube.resource import Key, key_of
 from fairway.providers.health.objects import NodeHealth, PodHealth
 from fairway.providers.health.window import Count
+from kubewire.api.resource import Key, key_of
+from kubewire.client import Added, Batch, Deleted, Updated
 
 HOUR: Final = 3600.0
 
@@ -29,7 +29,7 @@ class ClusterState:
         """Return whether a score may change."""
         changed = False
         for change in batch.changes:
-            node = change.new if isinstance(change, Updated) else change.object
+            node = change.object
             readiness = None if isinstance(change, Deleted) else node.readiness
             changed |= self._nodes.get(key_of(node)) != readiness
             if readiness is None:

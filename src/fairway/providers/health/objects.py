@@ -8,10 +8,10 @@ from typing import Final
 
 from msgspec import Struct, field, structs
 
-from fairway.api.annotation import Time
-from fairway.api.meta import TRUE, ObjectMeta
-from fairway.kube.resource import Resource
 from fairway.providers.usage.objects import slim
+from kubewire.api.annotation import Time
+from kubewire.api.meta import TRUE, ObjectMeta
+from kubewire.api.resource import Resource
 
 READY: Final = "Ready"
 NETWORK_UNAVAILABLE: Final = "NetworkUnavailable"
@@ -65,11 +65,11 @@ class NodeHealth(Struct, frozen=True, kw_only=True, gc=False):
     """1 if ready, 0.5 if ready but under pressure, 0 otherwise."""
 
     def __post_init__(self) -> None:
-        conditions = {each.type: each.status == TRUE for each in self.status.conditions}
+        conditions = {condition.type: condition.status == TRUE for condition in self.status.conditions}
         readiness = (
             1.0 if conditions.get(READY, False) and not conditions.get(NETWORK_UNAVAILABLE, False) else 0.0
         )
-        if any(conditions.get(each, False) for each in PRESSURES):
+        if any(conditions.get(pressure, False) for pressure in PRESSURES):
             readiness /= 2
         structs.force_setattr(self, "readiness", readiness)
         structs.force_setattr(self, "metadata", slim(self.metadata))
@@ -96,14 +96,16 @@ class PodHealth(Struct, frozen=True, kw_only=True, gc=False):
         status, put = self.status, structs.force_setattr
         put(self, "over", status.phase in (SUCCEEDED, FAILED))
         put(self, "evicted", status.phase == FAILED and status.reason == EVICTED)
-        put(self, "ready", any(each.type == READY and each.status == TRUE for each in status.conditions))
+        put(
+            self,
+            "ready",
+            any(condition.type == READY and condition.status == TRUE for condition in status.conditions),
+        )
         every = (*status.container_statuses, *status.init_container_statuses)
         put(self, "containers", len(status.container_statuses))
-        put(self, "restarts", sum(each.restart_count for each in every))
-        ends = (each.last_state.terminated for each in every if each.restart_count)
-        moments = tuple(
-            each.finished_at for each in ends if each is not None and each.finished_at is not None
-        )
+        put(self, "restarts", sum(container.restart_count for container in every))
+        ends = (container.last_state.terminated for container in every if container.restart_count)
+        moments = tuple(end.finished_at for end in ends if end is not None and end.finished_at is not None)
         put(self, "ended", moments)
         put(self, "metadata", slim(self.metadata))
         put(self, "status", _NO_POD_STATUS)

@@ -5,8 +5,6 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final
 
-from fairway.kube import SYSTEM_CLOCK, ApiError, Batch, Client, Clock, Informer, KubeError, ServerError
-from fairway.kube.rbac import Rule
 from fairway.providers.catalogue import Context
 from fairway.providers.health.cluster_state import ClusterState
 from fairway.providers.health.objects import NODES, PODS, SUCCEEDED, NodeHealth, PodHealth
@@ -26,6 +24,8 @@ from fairway.providers.health.window import Latency
 from fairway.providers.informer_readiness import STALE_SECONDS, cancel_and_wait, ignore_wake
 from fairway.providers.provider import ClusterProvider, ProviderError, Reading, Wake
 from fairway.providers.publication import CONDITION
+from kubewire.client import SYSTEM_CLOCK, ApiError, Batch, Client, Clock, Informer, KubeError, ServerError
+from kubewire.client.rbac import Rule
 
 NAME: Final = "health"
 RESOURCE: Final = "health-score"
@@ -71,7 +71,7 @@ class Health(ClusterProvider):
         self.options = options = options or HealthOptions()
         self.interval = options.interval
         self.scores = scores(options.thresholds)
-        self._scales = {each.name: each.scale for each in self.scores}
+        self._scales = {score.name: score.scale for score in self.scores}
         self._client, self._clock = client, clock
         self._state = ClusterState(namespaces=options.namespaces, window=options.window)
         self._latency = Latency(seconds=options.window)
@@ -118,7 +118,7 @@ class Health(ClusterProvider):
         nodes, pods = self._staleness(self._nodes), self._staleness(self._pods)
         high = self._latency.high(now=now)
         namespaces = ", ".join(self.options.namespaces)
-        found: dict[str, tuple[float | None, str, str]] = {
+        parts: dict[str, tuple[float | None, str, str]] = {
             NODES_PART: (state.nodes_ready(), NO_NODES, nodes),
             API: (None if high is None else 1000.0 * high, "", "" if high is not None else NOT_ASKED),
             ADD_ONS: (state.add_ons_ready(), NO_ADD_ONS.format(namespaces=namespaces), pods),
@@ -128,7 +128,7 @@ class Health(ClusterProvider):
         absent: list[str] = []
         unseen: list[str] = []
         for part in PARTS:
-            value, without, hidden = found[part]
+            value, without, hidden = parts[part]
             if hidden:
                 unseen.append(UNKNOWN.format(part=part, why=hidden))
             elif value is None:

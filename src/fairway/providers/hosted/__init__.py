@@ -3,8 +3,8 @@
     HostedClusters, nodes, pods ──▶ hosts ──▶ headroom (by size and zone) ──capacity──▶ scores and ClusterClaims
 
 The count and four claims have the names of the hypershift add-on, so placements written for it keep working; four
-more claims are read to place hosted clusters (``fairway.hosting``). ``sizing`` computes what a control plane needs,
-``load`` reads API request rates from Prometheus.
+more claims are read to place hosted clusters (``fairway.workloads.hosting``). ``sizing`` computes what a control plane
+needs, ``load`` reads API request rates from Prometheus.
 """
 
 from fairway.providers.hosted.capacity import RESOURCE

@@ -36,8 +36,8 @@ def capacity_values(count: int, headrooms: Iterable[Headroom], options: HostedOp
 def api_headroom(count: int, whole: Headroom, options: HostedOptions, *, rate: float | None = None) -> float:
     """Share of the capacity that is free, at ``rate`` requests per second to each hosted cluster."""
     baseline = options.baseline
-    each = baseline.lowest_rate if rate is None else max(rate, baseline.lowest_rate)
-    capacity = baseline.capacity(cpu=whole.cpu, memory=whole.memory, pods=whole.pods, rate=each)
+    expected = baseline.lowest_rate if rate is None else max(rate, baseline.lowest_rate)
+    capacity = baseline.capacity(cpu=whole.cpu, memory=whole.memory, pods=whole.pods, rate=expected)
     capacity = min(capacity, options.limits.maximum)
     return max(capacity - count, 0) / capacity if capacity else 0.0
 

@@ -15,12 +15,13 @@ from typing import Any, Final
 from msgspec import Struct
 
 from fairway.api.claim import ClusterClaim
-from fairway.api.kinds import encode
-from fairway.api.meta import ObjectMeta, OwnerReference
-from fairway.kube import CLUSTER_CLAIMS, Client, Forbidden, Informer, KubeError, NotFound, Patch, Resource
-from fairway.kube.rbac import Rule
+from fairway.api.resources import CLUSTER_CLAIMS
 from fairway.providers.hosted.headroom import Headroom, free, zones
 from fairway.providers.hosted.sizing import GIBIBYTE
+from kubewire.api.encoding import encode
+from kubewire.api.meta import ObjectMeta, OwnerReference
+from kubewire.client import Client, Forbidden, Informer, KubeError, NotFound, Patch, Resource
+from kubewire.client.rbac import Rule
 
 MAXIMUM: Final = 80
 THRESHOLD: Final = 60
@@ -30,13 +31,15 @@ HOSTING: Final = "hostingcluster.hypershift.openshift.io"
 FULL: Final = "full.hostedclustercount.hypershift.openshift.io"
 ABOVE: Final = "above.threshold.hostedclustercount.hypershift.openshift.io"
 ZERO: Final = "zero.hostedclustercount.hypershift.openshift.io"
-# fairway.hosting reads these. An agent does not import that package, which would load the scheduler.
+# fairway.workloads.hosting reads these. An agent does not import that package, which would load the scheduler.
 MAXIMUM_COUNT: Final = "maximum.hostedclustercount.fairway.dev"
 """The number of hosted clusters that a score of 100 slots stands for."""
 FREE_CPU: Final = "cpu.free.hosting.fairway.dev"
 FREE_MEMORY: Final = "memory.free.hosting.fairway.dev"
 ZONES: Final = "zones.fairway.dev"
-NAMES: Final = (ABOVE, FREE_CPU, FREE_MEMORY, FULL, HOSTING, MAXIMUM_COUNT, ZERO, ZONES)
+SCHEMA: Final = "schema.hosting.fairway.dev"
+"""Required fields of HostedClusters and NodePools."""
+NAMES: Final = (ABOVE, FREE_CPU, FREE_MEMORY, FULL, HOSTING, MAXIMUM_COUNT, SCHEMA, ZERO, ZONES)
 
 FIELD_MANAGER: Final = "fairway-provider-hosted-clusters"
 LABELS: Final = {
@@ -171,19 +174,19 @@ class Claims:
         if there is None or there.spec.value != value:
             return False
         owners = there.metadata.ownerReferences or ()
-        return self._owner is None or any(each.uid == self._owner.uid for each in owners)
+        return self._owner is None or any(owner.uid == self._owner.uid for owner in owners)
 
     async def _find_owner(self) -> bool:
         """Return whether claims may be written: not after their owner was deleted with the add-on."""
         if self._owner_name is None:
             return True
         try:
-            found = await self._client.get(ROLES, self._owner_name)
+            role = await self._client.get(ROLES, self._owner_name)
         except (Forbidden, NotFound):
             self._looked_up = True  # an agent that no add-on installed has no ClusterRole
             return self._owner is None
         self._looked_up = True
         self._owner = OwnerReference(
-            apiVersion=ROLES.api_version, kind=ROLES.kind, name=self._owner_name, uid=found.metadata.uid
+            apiVersion=ROLES.api_version, kind=ROLES.kind, name=self._owner_name, uid=role.metadata.uid
         )
         return True

@@ -25,9 +25,9 @@ def free(rooms: Iterable[Headroom]) -> Headroom:
     """Free resources of all nodes. A node with more requests than resources takes nothing from the others."""
     rooms = list(rooms)
     return Headroom(
-        cpu=sum(max(each.cpu, 0) for each in rooms),
-        memory=sum(max(each.memory, 0) for each in rooms),
-        pods=sum(max(each.pods, 0) for each in rooms),
+        cpu=sum(max(room.cpu, 0) for room in rooms),
+        memory=sum(max(room.memory, 0) for room in rooms),
+        pods=sum(max(room.pods, 0) for room in rooms),
     )
 
 

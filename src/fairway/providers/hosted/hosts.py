@@ -11,10 +11,10 @@ from msgspec import field, structs
 
 from fairway.api.node import NodeTaint
 from fairway.api.pod_requests import CPU, MEMORY, PODS
-from fairway.kube import Added, Batch, Deleted, Resource, Updated
 from fairway.providers.hosted.headroom import Headroom
 from fairway.providers.usage.objects import NodeRoom, PodUse
 from fairway.providers.usage.policy import WAITING, CountingPolicy
+from kubewire.client import Added, Batch, Deleted, Resource, Updated
 
 ZONE: Final = "topology.kubernetes.io/zone"
 SET_ASIDE: Final = "hypershift.openshift.io/control-plane"
@@ -105,9 +105,9 @@ class Hosts:
 
     def _control_plane_nodes(self) -> Iterator[HostNode]:
         for select in (_is_reserved, _is_worker, _is_any):
-            found = [node for node in self._nodes.values() if select(node)]
-            if found:
-                yield from (node for node in found if node.open)
+            selected = [node for node in self._nodes.values() if select(node)]
+            if selected:
+                yield from (node for node in selected if node.open)
                 return
 
     def _headroom(self, node: HostNode) -> Headroom:

@@ -21,8 +21,6 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec import field as option
 
-from fairway.api.annotation import QuantityText
-from fairway.api.quantity import Quantity, QuantityError
 from fairway.providers.catalogue import OptionsError
 from fairway.providers.declared import SHORTEST_INTERVAL, TOO_OFTEN
 from fairway.providers.document import Document, DocumentError, Seconds
@@ -31,6 +29,8 @@ from fairway.providers.endpoint_entry import EndpointEntry
 from fairway.providers.hosted.claims import MAXIMUM, THRESHOLD, Limits
 from fairway.providers.hosted.sizing import PROFILES, REPLICAS, Baseline, Profile, SizingError
 from fairway.providers.provider import INTERVAL_SECONDS
+from kubewire.api.annotation import QuantityText
+from kubewire.api.quantity import Quantity, QuantityError
 
 VARIABLES: Final = {"maximum": "HC_MAX_NUMBER", "threshold": "HC_THRESHOLD_NUMBER"}
 """Variables of the hypershift add-on, used without options."""
@@ -122,7 +122,7 @@ def _limits(entry: _HostedConfig, environment: Mapping[str, str]) -> tuple[Limit
 def _limits_of(environment: Mapping[str, str]) -> tuple[Limits, str]:
     """Ignore invalid variables, as the hypershift add-on does."""
     try:
-        found = Limits(
+        limits = Limits(
             maximum=int(environment.get(VARIABLES["maximum"], MAXIMUM)),
             threshold=int(environment.get(VARIABLES["threshold"], THRESHOLD)),
         )
@@ -132,11 +132,11 @@ def _limits_of(environment: Mapping[str, str]) -> tuple[Limits, str]:
         return limits, NOT_USED.format(
             variables=", ".join(given), maximum=limits.maximum, threshold=limits.threshold
         )
-    return found, ""
+    return limits, ""
 
 
 def _profiles(given: Mapping[str, _ProfileEntry]) -> tuple[Profile, ...]:
-    found = {profile.name: profile for profile in PROFILES}
+    profiles = {profile.name: profile for profile in PROFILES}
     for name, entry in given.items():
         at = f"profiles.{name}"
         if not (name.isascii() and name.isalnum() and name[0].isalpha()):
@@ -146,8 +146,8 @@ def _profiles(given: Mapping[str, _ProfileEntry]) -> tuple[Profile, ...]:
         for what, count in (("pods", entry.pods), ("replicas", entry.replicas)):
             if count < 1:
                 raise OptionsError(BAD_COUNT, field=f"{at}.{what}")
-        found[name] = Profile(name=name, cpu=cpu, memory=memory, pods=entry.pods, replicas=entry.replicas)
-    return tuple(found.values())
+        profiles[name] = Profile(name=name, cpu=cpu, memory=memory, pods=entry.pods, replicas=entry.replicas)
+    return tuple(profiles.values())
 
 
 def _amount(text: QuantityText, at: str, example: str) -> float:

@@ -8,16 +8,15 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from fairway.api.meta import ObjectMeta
-from fairway.kube import CLUSTER_CLAIMS, Batch, Client, Informer, KubeError, NotFound, Resource
-from fairway.kube.rbac import Rule
+from fairway.api.resources import CLUSTER_CLAIMS
 from fairway.providers.catalogue import Context
 from fairway.providers.hosted.capacity import API_HEADROOM, RESOURCE, api_headroom, capacity_values, scores_of
-from fairway.providers.hosted.claims import NOT_SERVED, Claims, claims_for, room_claims
+from fairway.providers.hosted.claims import NOT_SERVED, SCHEMA, Claims, claims_for, room_claims
 from fairway.providers.hosted.headroom import Headroom
 from fairway.providers.hosted.hosts import HOST_NODES, HostNode, Hosts
 from fairway.providers.hosted.load import rate
 from fairway.providers.hosted.options import HostedOptions
+from fairway.providers.hosted.schema import RequiredFields
 from fairway.providers.informer_readiness import (
     ANSWER_SECONDS,
     CANNOT_LIST,
@@ -32,6 +31,9 @@ from fairway.providers.provider import ClusterProvider, ProviderError, Reading, 
 from fairway.providers.publication import CONDITION
 from fairway.providers.usage.objects import POD_USES, PodUse
 from fairway.providers.usage.provider import UNFINISHED
+from kubewire.api.meta import ObjectMeta
+from kubewire.client import Batch, Client, Informer, KubeError, NotFound, Resource
+from kubewire.client.rbac import Rule
 
 NAME: Final = "hosted-clusters"
 
@@ -110,6 +112,7 @@ class HostedClusters(ClusterProvider):
         self._answers = LivenessCheck(client, self._nodes)
         self._known_claims = Informer(client, CLUSTER_CLAIMS)
         self._claims = Claims(client, self._known_claims, owner=owner)
+        self._required_fields = RequiredFields(client)
         self._stack: AsyncExitStack | None = None
         self._watched: set[str] = set()
         self._wake: Wake = ignore_wake
@@ -156,14 +159,14 @@ class HostedClusters(ClusterProvider):
 
     async def _api_headroom(self, count: int) -> float:
         """Free share of the capacity, at the average request rate of the present hosted clusters."""
-        each: float | None = None
+        per_cluster: float | None = None
         if self.options.prometheus is not None and count:
             namespaces = [hosted.control_plane for hosted in self._hosted.store.values()]
             total = await rate(self.options.prometheus, namespaces)
             if not math.isfinite(total) or total < 0:
                 raise ProviderError(NO_NUMBER.format(value=total))
-            each = total / count
-        return api_headroom(count, self._hosts.capacity(), self.options, rate=each)
+            per_cluster = total / count
+        return api_headroom(count, self._hosts.capacity(), self.options, rate=per_cluster)
 
     async def _write_claims(self, count: int, headrooms: Sequence[Headroom]) -> str:
         try:
@@ -171,7 +174,10 @@ class HostedClusters(ClusterProvider):
             await wait_until_current(self._client, self._known_claims)
         except ProviderError as error:
             return str(error)
-        return await self._claims.write({**claims_for(count, self.options.limits), **room_claims(headrooms)})
+        claims = {**claims_for(count, self.options.limits), **room_claims(headrooms)}
+        if schema := await self._required_fields.claim():
+            claims[SCHEMA] = schema
+        return await self._claims.write(claims)
 
     async def _watch(self, informer: Informer[Any], *, missing: ProviderError) -> None:
         """Start to watch a kind once the cluster serves it."""

@@ -70,13 +70,13 @@ class Baseline:
     @classmethod
     def parse(cls, figures: Mapping[str, object]) -> "Baseline":
         """Parse the keys of the ConfigMap. Raises SizingError."""
-        found: dict[str, float] = {}
+        limits: dict[str, float] = {}
         for key, value in figures.items():
             name = KEYS.get(key)
             if name is None:
                 raise SizingError(UNKNOWN_FIGURE.format(name=key, known=", ".join(KEYS)))
-            found[name] = _positive(key, value)
-        return cls(**found)
+            limits[name] = _positive(key, value)
+        return cls(**limits)
 
     def capacity(self, *, cpu: float, memory: float, pods: float, rate: float | None = None) -> int:
         """Number of hosted clusters that fit: by requests, and at ``rate`` requests per second to each."""

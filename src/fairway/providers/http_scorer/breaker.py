@@ -57,6 +57,7 @@ class Breaker:
             return replace(self, failures=failures)
         pause = self.limits.pause
         if self.state == HALF_OPEN:
+            # Longer after each failed trial: a server that is overloaded recovers sooner with fewer requests.
             pause = min(self.pause * 2, max(self.limits.longest, pause))
         return replace(self, state=OPEN, failures=failures, since=now, pause=pause)
 

@@ -105,13 +105,13 @@ def results_of(given: Any) -> tuple[Result, ...]:
         raise _error("its form", NOT_A_MAPPING.format(kind=_kind(given)))
     if "results" not in given:
         raise _error("results", NOT_THERE)
-    results = given["results"]
-    if not isinstance(results, list):
-        raise _error("results", NOT_A_LIST.format(kind=_kind(results)))
-    found = tuple(_result(each, index) for index, each in enumerate(results))
-    if found and all(each.problem for each in found):
-        raise ProviderError(found[0].problem, reason=BAD_ANSWER)
-    return found
+    listed = given["results"]
+    if not isinstance(listed, list):
+        raise _error("results", NOT_A_LIST.format(kind=_kind(listed)))
+    results = tuple(_result(entry, index) for index, entry in enumerate(listed))
+    if results and all(result.problem for result in results):
+        raise ProviderError(results[0].problem, reason=BAD_ANSWER)
+    return results
 
 
 def _result(given: Any, index: int) -> Result:
@@ -180,4 +180,4 @@ def split_queries(text: str) -> tuple[str, ...]:
             queries.append(text[start:index])
             start = index + 1
     queries.append(text[start:])
-    return tuple(each.strip() for each in queries if each.strip())
+    return tuple(query.strip() for query in queries if query.strip())

@@ -12,7 +12,6 @@ from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 from fairway.api.cluster import ManagedCluster
-from fairway.kube.clock import SYSTEM_CLOCK, Clock
 from fairway.providers.catalogue import Context, OptionsError
 from fairway.providers.document import Document, DocumentError
 from fairway.providers.http_scorer.breaker import HALF_OPEN, Breaker
@@ -30,6 +29,7 @@ from fairway.providers.http_scorer.options import CLUSTER, HttpScorerOptions, So
 from fairway.providers.prometheus.api import INCOMPLETE, NOT_COMPLETE, Api, Series
 from fairway.providers.prometheus.attribution import Clusters, abbreviate
 from fairway.providers.provider import FleetProvider, ProviderError, Reading, Wake
+from kubewire.client.clock import SYSTEM_CLOCK, Clock
 
 CIRCUIT_OPEN: Final = "CircuitOpen"
 NOT_SCORED: Final = "ClusterNotScored"
@@ -79,15 +79,15 @@ class HttpScorer(FleetProvider):
     async def read(self, clusters: Mapping[str, ManagedCluster], /) -> Mapping[str, Outcome]:
         read = self._read_each if self._options.per_cluster else self._read_fleet
         try:
-            found = await read(clusters)
+            readings = await read(clusters)
         except ProviderError as error:
             if not self._options.drops:
                 raise
-            found = dict.fromkeys(clusters, error)
+            readings = dict.fromkeys(clusters, error)
         return (
-            {name: self._without_last_value(each) for name, each in found.items()}
+            {name: self._without_last_value(reading) for name, reading in readings.items()}
             if self._options.drops
-            else found
+            else readings
         )
 
     def _without_last_value(self, outcome: Outcome) -> Reading:
@@ -101,7 +101,7 @@ class HttpScorer(FleetProvider):
 
         async def score() -> tuple[Result, ...]:
             path, data = await self._prepare(known)
-            return await self._post(path, [entry for each in data.values() for entry in each])
+            return await self._post(path, [entry for entries in data.values() for entry in entries])
 
         answer = await self._with_breaker(score)
         attributed = known.attribute(answer)
@@ -166,7 +166,7 @@ class HttpScorer(FleetProvider):
         except ProviderError as error:
             raise SourceFailed(SOURCE.format(error=error), reason=error.reason) from None
         return path, {
-            name: [(each.labels, each.points) for each in mine]
+            name: [(one_series.labels, one_series.points) for one_series in mine]
             for name, mine in known.attribute(series).of.items()
         }
 
@@ -220,14 +220,14 @@ class HttpScorer(FleetProvider):
     def _reading(self, results: Sequence[Result], *, hint: str = "") -> Outcome:
         if not results:
             return ProviderError(NO_RESULT.format(hint=hint), reason=NOT_SCORED)
-        for each in results:
-            if each.problem:
-                return ProviderError(each.problem, reason=BAD_ANSWER)
+        for result in results:
+            if result.problem:
+                return ProviderError(result.problem, reason=BAD_ANSWER)
         if len(results) > 1 and self._options.reduction is None:
             return ProviderError(SEVERAL_RESULTS.format(count=len(results)), reason=AMBIGUOUS)
         score = results[-1].score
         if self._options.reduction is not None:
-            score = self._options.reduction.reduce([(0.0, each.score) for each in results])
+            score = self._options.reduction.reduce([(0.0, result.score) for result in results])
         return Reading(values={self._options.score.name: score})
 
 
@@ -246,8 +246,8 @@ def _queries(source: Source, config: ScorerConfig) -> tuple[tuple[str, ...], flo
 
 def _check_cluster(results: Sequence[Result], *, label: str, wanted: str) -> Sequence[Result]:
     """Reject results of other clusters. A result without the label counts for ``wanted``. Raises ProviderError."""
-    for index, each in enumerate(results):
-        given = each.labels.get(label, wanted)
+    for index, result in enumerate(results):
+        given = result.labels.get(label, wanted)
         if given != wanted:
             words = WRONG_CLUSTER.format(index=index, label=label, given=given, wanted=wanted)
             raise ProviderError(words, reason=OTHER_CLUSTER)

@@ -106,15 +106,15 @@ class Api:
             if body.data.result_type != wanted:
                 raise _type_error(body.data.result_type)
             items = msgspec.convert(body.data.result, list[_Item])
-            return Result(tuple(_series(each) for each in items), _warnings(body))
+            return Result(tuple(_series(item) for item in items), _warnings(body))
         except (msgspec.ValidationError, ValueError) as error:
             message = NOT_UNDERSTOOD.format(server=self._endpoint.server, why=error)
             raise ProviderError(message, reason=UNREADABLE) from None
 
 
 def _warnings(body: _Answer) -> tuple[str, ...]:
-    found = tuple(each for each in body.warnings or () if not each.startswith(_ADVICE))
-    return found or ((PARTIAL,) if body.is_partial else ())
+    warnings = tuple(warning for warning in body.warnings or () if not warning.startswith(_ADVICE))
+    return warnings or ((PARTIAL,) if body.is_partial else ())
 
 
 def _seconds(duration: float) -> str:

@@ -58,8 +58,6 @@ class Attributed(Generic[S]):
     """Series by cluster; the caller rejects several of one cluster."""
     unknown: tuple[str, ...] = ()
     """Label values that match no cluster."""
-    unlabelled: int = 0
-    """Number of series without the label."""
     shared: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Label values of several clusters; their series are dropped."""
 
@@ -86,20 +84,18 @@ class Clusters:
         of: dict[str, list[S]] = {}
         unknown: dict[str, None] = {}
         shared: dict[str, tuple[str, ...]] = {}
-        unlabelled = 0
-        for each in series:
-            value = each.labels.get(self.label, "")
+        for one_series in series:
+            value = one_series.labels.get(self.label, "")
             if not value:
-                unlabelled += 1
                 continue
             names = self._known.get(value, [])
             if len(names) == 1:
-                of.setdefault(names[0], []).append(each)
+                of.setdefault(names[0], []).append(one_series)
             elif names:
                 shared[value] = tuple(sorted(names))
             else:
                 unknown[value] = None
-        return Attributed(of, tuple(unknown), unlabelled, shared)
+        return Attributed(of, tuple(unknown), shared)
 
 
 def _label_value(match: MatchEntry, name: str, cluster: ManagedCluster) -> str:
@@ -108,7 +104,7 @@ def _label_value(match: MatchEntry, name: str, cluster: ManagedCluster) -> str:
     if match.annotation:
         return cluster.metadata.annotations.get(match.annotation, "")
     if match.claim:
-        claims = (each.value for each in cluster.status.clusterClaims if each.name == match.claim)
+        claims = (claim.value for claim in cluster.status.clusterClaims if claim.name == match.claim)
         return next(claims, "")
     return name
 

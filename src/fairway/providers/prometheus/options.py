@@ -42,10 +42,13 @@ class ThanosEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     max_source_resolution: str = ""
 
     def params(self) -> dict[str, str]:
-        found = {"dedup": str(self.dedup).lower(), "partial_response": str(self.partial_response).lower()}
+        parameters = {
+            "dedup": str(self.dedup).lower(),
+            "partial_response": str(self.partial_response).lower(),
+        }
         if self.max_source_resolution:
-            found["max_source_resolution"] = self.max_source_resolution
-        return found
+            parameters["max_source_resolution"] = self.max_source_resolution
+        return parameters
 
 
 class QueryEntry(ScoreEntry, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
@@ -113,7 +116,7 @@ def options_of(document: Document, *, folder: Path) -> PrometheusOptions:
     entry = document.convert(PrometheusEntry)
     name, resource = entry.names(document, default=NAME)
     scores = convert_scores(entry.scores, document, "scores")
-    queries = tuple(_query(each, entry, document, "scores", index) for index, each in enumerate(entry.scores))
+    queries = tuple(_query(raw, entry, document, "scores", index) for index, raw in enumerate(entry.scores))
     entry.cluster.check(document, "cluster")
     if entry.concurrency < 1:
         raise document.error(TOO_FEW, "concurrency")

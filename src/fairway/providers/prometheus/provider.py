@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from fairway.api.cluster import ManagedCluster
-from fairway.kube.clock import SYSTEM_CLOCK, Clock
 from fairway.providers.catalogue import Context, OptionsError
 from fairway.providers.document import Document, DocumentError
 from fairway.providers.prometheus.api import INCOMPLETE, NOT_COMPLETE, Api, Result, Series
@@ -19,6 +18,7 @@ from fairway.providers.prometheus.attribution import Attributed, Clusters, abbre
 from fairway.providers.prometheus.options import PrometheusOptions, Query, options_of
 from fairway.providers.prometheus.reduction import Point
 from fairway.providers.provider import FleetProvider, ProviderError, Reading, Wake
+from kubewire.client.clock import SYSTEM_CLOCK, Clock
 
 MISSING: Final = "ClusterMissing"
 AMBIGUOUS: Final = "ClusterAmbiguous"
@@ -71,8 +71,8 @@ class Prometheus(FleetProvider):
                 except ProviderError as error:
                     return error
 
-        answers = await asyncio.gather(*(run(each) for each in self._options.queries))
-        failures = [each for each in answers if isinstance(each, ProviderError)]
+        answers = await asyncio.gather(*(run(query) for query in self._options.queries))
+        failures = [answer for answer in answers if isinstance(answer, ProviderError)]
         if len(failures) == len(answers):
             raise self._combine_errors(answers)
         return {name: self._reading(name, answers) for name in clusters}
@@ -81,7 +81,7 @@ class Prometheus(FleetProvider):
         self, clusters: Mapping[str, ManagedCluster], *, start: float, end: float, step: float
     ) -> Mapping[tuple[str, str], tuple[Point, ...]]:
         """Past values of the queries by cluster and score, without scores of range queries. Raises ProviderError."""
-        found: dict[tuple[str, str], tuple[Point, ...]] = {}
+        points: dict[tuple[str, str], tuple[Point, ...]] = {}
         for query in self._options.queries:
             if query.range is not None:
                 continue
@@ -90,8 +90,8 @@ class Prometheus(FleetProvider):
             for name, mine in Clusters(query.cluster, clusters).attribute(result.series).of.items():
                 if len(mine) == 1:
                     finite = tuple(point for point in mine[0].points if math.isfinite(point[1]))
-                    found[name, query.score] = finite
-        return found
+                    points[name, query.score] = finite
+        return points
 
     def _combine_errors(self, answers: list[Any]) -> ProviderError:
         """Combine the errors; scores with the same error share one text."""
@@ -106,19 +106,19 @@ class Prometheus(FleetProvider):
         rejections: list[_Rejection] = []
         lost: list[str] = []
         for query, answer in zip(self._options.queries, answers, strict=True):
-            found = (
+            value = (
                 _Rejection(answer.reason, str(answer))
                 if isinstance(answer, ProviderError)
                 else answer[cluster]
             )
-            if isinstance(found, _Rejection):
-                rejections.append(_Rejection(found.reason, f"{query.score}: {found.words}"))
+            if isinstance(value, _Rejection):
+                rejections.append(_Rejection(value.reason, f"{query.score}: {value.words}"))
                 lost.append(query.score)
             else:
-                values[query.score] = found
+                values[query.score] = value
         if not rejections:
             return Reading(values=values)
-        problem = "; ".join(each.words for each in rejections)
+        problem = "; ".join(rejection.words for rejection in rejections)
         if not values:
             return ProviderError(problem, reason=rejections[0].reason)
         return Reading(values=values, problem=problem, reason=rejections[0].reason, lost=tuple(lost))
@@ -131,38 +131,39 @@ class Prometheus(FleetProvider):
         result, now = await self._series(query)
         self._check_warnings(result)
         label = query.cluster.label
-        if result.series and not any(label in each.labels for each in result.series):
+        if result.series and not any(label in one_series.labels for one_series in result.series):
             labels = (
-                abbreviate(sorted({key for each in result.series for key in each.labels})) or "none at all"
+                abbreviate(sorted({key for one_series in result.series for key in one_series.labels}))
+                or "none at all"
             )
             raise ProviderError(NO_SUCH_LABEL.format(label=label, labels=labels), reason=UNLABELLED)
         attributed = known.attribute(result.series)
         ages = await self._sample_ages(query, known)
         shared = {name: value for value, names in attributed.shared.items() for name in names}
-        found: dict[str, float | _Rejection] = {}
+        values: dict[str, float | _Rejection] = {}
         for name in clusters:
             mine = attributed.of.get(name, [])
             if len(mine) == 1:
                 rejection = None if ages is None else self._check_age(query, ages, name)
-                found[name] = rejection or self._value(query, mine[0], now)
+                values[name] = rejection or self._value(query, mine[0], now)
             elif mine:
-                series = abbreviate(str(each) for each in mine)
+                series = abbreviate(str(one_series) for one_series in mine)
                 words = SEVERAL_SERIES.format(count=len(mine), series=series, label=label)
-                found[name] = _Rejection(AMBIGUOUS, words)
+                values[name] = _Rejection(AMBIGUOUS, words)
             elif name in shared:
                 value = shared[name]
                 names = abbreviate(attributed.shared[value])
                 words = SEVERAL_CLUSTERS.format(label=label, value=value, clusters=names)
-                found[name] = _Rejection(AMBIGUOUS, words)
+                values[name] = _Rejection(AMBIGUOUS, words)
             else:
-                found[name] = _Rejection(MISSING, NO_SERIES.format(hint=_hint(attributed, label)))
-        return found
+                values[name] = _Rejection(MISSING, NO_SERIES.format(hint=_hint(attributed, label)))
+        return values
 
     async def _series(self, query: Query) -> tuple[Result, float]:
         """Return the result, and the time that it describes."""
         if query.range is None:
             result = await self._api.instant(query.query)
-            return result, max((each.points[-1][0] for each in result.series), default=0.0)
+            return result, max((series.points[-1][0] for series in result.series), default=0.0)
         end = self._clock.wall().timestamp()
         start = end - query.range.window
         step = query.range.step
@@ -182,8 +183,8 @@ class Prometheus(FleetProvider):
         ages: dict[str, float] = {}
         for name, mine in known.attribute(result.series).of.items():
             # Both times are the server's.
-            found = [at - sampled for each in mine for at, sampled in each.points]
-            ages[name] = max(found) if all(map(math.isfinite, found)) else math.inf
+            sample_ages = [at - sampled for series in mine for at, sampled in series.points]
+            ages[name] = max(sample_ages) if all(map(math.isfinite, sample_ages)) else math.inf
         return ages
 
     def _check_age(self, query: Query, ages: Mapping[str, float], cluster: str) -> _Rejection | None:

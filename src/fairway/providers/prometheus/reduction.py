@@ -26,8 +26,8 @@ class Reduction:
         """Raises ValueError."""
         if given in ("last", "avg", "max", "min"):
             return cls(given)
-        if found := _PERCENTILE.fullmatch(given):
-            return cls("percentile", float(found[1]))
+        if percentile := _PERCENTILE.fullmatch(given):
+            return cls("percentile", float(percentile[1]))
         raise ValueError(UNKNOWN.format(given=given))
 
     def reduce(self, points: Sequence[Point]) -> float:

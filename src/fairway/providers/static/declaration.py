@@ -13,9 +13,9 @@ from typing import Any, Final
 from msgspec import Struct, field
 
 from fairway.api.cluster import ManagedCluster
-from fairway.api.selector import LabelSelector, Selector, SelectorError, compile_selector
 from fairway.providers.document import Document
 from fairway.providers.static.schedule import Hours
+from kubewire.api.selector import LabelSelector, Selector, SelectorError, compile_selector
 
 NOTHING_SAID: Final = "is empty: write clusters, groups, defaults or schedule"
 NO_SUCH_SCORE: Final = "there is no score {name!r}{guess}"
@@ -84,11 +84,11 @@ class Declaration:
 
     def values(self, cluster: ManagedCluster, now: datetime) -> dict[str, float]:
         name, labels = cluster.metadata.name, cluster.metadata.labels
-        found: dict[str, float] = {}
+        merged: dict[str, float] = {}
         for values in self._matching(name, labels, now):
             for score, value in values.items():
-                found.setdefault(score, value)
-        return found
+                merged.setdefault(score, value)
+        return merged
 
     def _matching(self, name: str, labels: Mapping[str, str], now: datetime) -> Iterator[Values]:
         for entry in self.schedule:
@@ -117,15 +117,15 @@ def declaration_of(document: Document, *, scores: Collection[str]) -> Declaratio
         },
         groups=tuple(
             Group(
-                _selector(each.selector, document, "groups", index, "selector"),
-                _values(each.values, scores, document, "groups", index, "values"),
+                _selector(group.selector, document, "groups", index, "selector"),
+                _values(group.values, scores, document, "groups", index, "values"),
             )
-            for index, each in enumerate(entry.groups)
+            for index, group in enumerate(entry.groups)
         ),
         defaults=_values(entry.defaults, scores, document, "defaults") if entry.defaults else {},
         schedule=tuple(
-            _parse_schedule(each, scores, document, "schedule", index)
-            for index, each in enumerate(entry.schedule)
+            _parse_schedule(window, scores, document, "schedule", index)
+            for index, window in enumerate(entry.schedule)
         ),
     )
 

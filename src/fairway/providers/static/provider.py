@@ -17,13 +17,13 @@ from typing import Any, Final
 from msgspec import field
 
 from fairway.api.cluster import ManagedCluster
-from fairway.kube.clock import SYSTEM_CLOCK, Clock
 from fairway.providers.catalogue import Context, OptionsError
 from fairway.providers.declared import ProviderEntry, ScoreEntry, convert_scores
 from fairway.providers.document import INVALID, Document, DocumentError, Seconds, read
 from fairway.providers.provider import FleetProvider, Reading, Scale, Score, Wake
 from fairway.providers.scales import Direct, Inverted, Spread
 from fairway.providers.static.declaration import FIELDS, Declaration, declaration_of
+from kubewire.client.clock import SYSTEM_CLOCK, Clock
 
 NAME: Final = "static"
 BOTH: Final = "{field} and file exclude each other: keep one"

@@ -38,11 +38,11 @@ class Hours:
         if first == last:
             raise ValueError(NO_LENGTH)
         try:
-            found = ZoneInfo(zone)
+            timezone = ZoneInfo(zone)
         except (OSError, ValueError, KeyError):
             raise ValueError(NO_ZONE.format(given=zone)) from None
         chosen = frozenset(known[day.lower()[:3]] for day in days or DAYS)
-        return cls(first, last, chosen, found)
+        return cls(first, last, chosen, timezone)
 
     def covers(self, moment: datetime) -> bool:
         local = moment.astimezone(self.zone)
@@ -55,7 +55,7 @@ class Hours:
 
 
 def _minute(text: str) -> int:
-    found = _TIME.fullmatch(text)
-    if found is None:
+    match = _TIME.fullmatch(text)
+    if match is None:
         raise ValueError(BAD_TIME.format(given=text))
-    return _DAY if text == "24:00" else int(found[1]) * 60 + int(found[2])
+    return _DAY if text == "24:00" else int(match[1]) * 60 + int(match[2])

@@ -13,9 +13,9 @@ from heapq import heapify, heappop, heappush
 from typing import Final, Literal
 
 from fairway.api.pod_requests import PODS, Amounts
-from fairway.kube.resource import Key, key_of
 from fairway.providers.usage.objects import NodeRoom, PodUse, Vector
 from fairway.providers.usage.policy import WAITING, CountingPolicy
+from kubewire.api.resource import Key, key_of
 
 Basis = Literal["both", "requests", "usage"]
 """What counts as taken: the larger of requests and use, or one of them."""
@@ -113,6 +113,7 @@ class Accounting:
         key = key_of(pod)
         old = self._pods.get(key)
         self._pods[key] = pod
+        # Both empty for nearly all pods, and this runs for every event of a pod.
         if pod.problem or self._bad:
             self._set_problem(key, pod.problem)
         return self._move_pod(old, pod)
@@ -133,6 +134,7 @@ class Accounting:
         old = account.room
         account.room, account.repelled = room, self.policy.repelled(room)
         self._set_problem(("", name), room.problem)
+        # Kubelets also update the status of a node as a heartbeat: that changes nothing here.
         if old is not None and _is_unchanged(old, room):
             return False
         self._count_kinds(old, room)
@@ -196,6 +198,7 @@ class Accounting:
     def _move_pod(self, old: PodUse | None, new: PodUse | None) -> bool:
         source = self.policy.place(old) if old is not None else None
         target = self.policy.place(new) if new is not None else None
+        # Most changes of a pod concern its status. They must not wake the provider, which would read and publish.
         if old is not None and new is not None and source == target and old.vector == new.vector:
             return False
         if old is not None and source is not None:
@@ -225,6 +228,7 @@ class Accounting:
         before = account.credited
         for resource in before.keys() | free.keys():
             amount = free.get(resource)
+            # The difference only: adding all up again would be a pass over all nodes for every event of a pod.
             self._free[resource] += (amount or 0) - before.get(resource, 0)
             if amount is not None and amount != before.get(resource):
                 heappush(self._ranks.setdefault(resource, []), (-amount, account.name))
@@ -266,11 +270,13 @@ class Accounting:
     def _largest(self) -> dict[str, int]:
         largest = {}
         for resource, heap in list(self._ranks.items()):
+            # Stale entries are removed when they reach the top. Those below it would grow without end, so a heap of
+            # mostly stale entries is built again, at a cost that the pushes before have paid.
             if len(heap) > 2 * len(self._accounts) + _SPARE:
                 heap[:] = {
-                    (-each.credited[resource], each.name)
-                    for each in self._accounts.values()
-                    if resource in each.credited
+                    (-account.credited[resource], account.name)
+                    for account in self._accounts.values()
+                    if resource in account.credited
                 }
                 heapify(heap)
             while heap and self._credited(heap[0][1], resource) != -heap[0][0]:

@@ -61,8 +61,8 @@ class Measure:
 
 def measures(options: UsageOptions) -> tuple[Measure, ...]:
     """Raises OptionsError for unknown scores and limits."""
-    found = tuple(_upstream_measures(options) if options.parity != "none" else _default_measures(options))
-    names = [each.score.name for each in found]
+    measures = tuple(_upstream_measures(options) if options.parity != "none" else _default_measures(options))
+    names = [measure.score.name for measure in measures]
     for index, name in enumerate(options.scores):
         if name not in names:
             raise _unknown(UNKNOWN_SCORE, name, names, f"scores[{index}]")
@@ -70,7 +70,9 @@ def measures(options: UsageOptions) -> tuple[Measure, ...]:
     for name in options.limits:
         if name not in limited:
             raise _unknown(UNKNOWN_LIMIT, name, limited, f"limits.{name}")
-    return tuple(each for each in found if not options.scores or each.score.name in options.scores)
+    return tuple(
+        measure for measure in measures if not options.scores or measure.score.name in options.scores
+    )
 
 
 def _unknown(words: str, given: str, known: list[str], at: str) -> OptionsError:

@@ -6,11 +6,11 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from fairway.api.annotation import QuantityText
-from fairway.api.meta import ObjectMeta
 from fairway.api.pod_requests import Amounts, amounts_of
-from fairway.api.quantity import QuantityError
-from fairway.kube import Client, Forbidden, KubeError, NotFound, Resource
+from kubewire.api.annotation import QuantityText
+from kubewire.api.meta import ObjectMeta
+from kubewire.api.quantity import QuantityError
+from kubewire.client import Client, Forbidden, KubeError, NotFound, Resource
 
 TIMEOUT_SECONDS: Final = 10.0
 STALE_INTERVALS: Final = 3
@@ -71,7 +71,7 @@ class Meter:
             return self._on_failure(error)
         self._answered, self.problem = self._clock(), ""
         self._logged.clear()
-        return {each.metadata.name: usage for each in listing.items if (usage := self._usage(each))}
+        return {node.metadata.name: usage for node in listing.items if (usage := self._usage(node))}
 
     def _set_absent(self, words: str, *arguments: object) -> None:
         self._answered, self.problem = None, ""
@@ -88,11 +88,11 @@ class Meter:
         self.problem = STALE.format(seconds=silent, error=error)
         return {}
 
-    def _usage(self, found: NodeMetrics) -> Amounts:
+    def _usage(self, node: NodeMetrics) -> Amounts:
         try:
-            return amounts_of(found.usage)
+            return amounts_of(node.usage)
         except QuantityError as error:
-            self._log_once(logging.WARNING, BAD_METRICS.format(name=found.metadata.name, reason=error))
+            self._log_once(logging.WARNING, BAD_METRICS.format(name=node.metadata.name, reason=error))
             return {}
 
     def _log_once(self, level: int, words: str, *arguments: object) -> None:

@@ -10,13 +10,13 @@ from typing import Final
 
 from msgspec import Struct, field, structs
 
-from fairway.api.meta import ObjectMeta, PartialMeta
 from fairway.api.node import NO_EXECUTE, NO_SCHEDULE, Node, NodeSpec, NodeStatus, NodeTaint
 from fairway.api.pod import Pod, PodSpec, PodStatus
 from fairway.api.pod_requests import PODS, Amounts, amounts_of, readable_requests
-from fairway.api.quantity import QuantityError
-from fairway.kube.codec import INITIAL_EVENTS_END
-from fairway.kube.resource import Resource
+from kubewire.api.meta import ObjectMeta, PartialMeta
+from kubewire.api.quantity import QuantityError
+from kubewire.api.resource import Resource
+from kubewire.client.codec import INITIAL_EVENTS_END
 
 Vector = tuple[tuple[str, int], ...]
 """Amounts sorted by resource: millicores, bytes, or counts."""
@@ -130,7 +130,7 @@ class NodeRoom(Struct, frozen=True, kw_only=True, gc=False):
         put(self, "ready", node.ready)
         put(self, "cordoned", spec.unschedulable)
         put(self, "control_plane", node.control_plane)
-        put(self, "repelling", tuple(each for each in spec.taints if each.effect in _REPELLING))
+        put(self, "repelling", tuple(taint for taint in spec.taints if taint.effect in _REPELLING))
         if problems:
             put(self, "problem", BAD_NODE.format(name=meta.name, what="; ".join(problems)))
         put(self, "metadata", slim(meta))
@@ -155,7 +155,7 @@ def _readable(given: dict[str, str | int | float]) -> tuple[Amounts, list[str]]:
 
 def slim(meta: ObjectMeta) -> ObjectMeta:
     end = meta.annotations.get(INITIAL_EVENTS_END)
-    found = ObjectMeta(
+    slimmed = ObjectMeta(
         name=meta.name,
         namespace=intern(meta.namespace),
         uid=meta.uid,
@@ -164,7 +164,7 @@ def slim(meta: ObjectMeta) -> ObjectMeta:
         labels=_NO_LABELS,
         annotations=_NO_LABELS if end is None else {INITIAL_EVENTS_END: end},
     )
-    return found.partial(meta.unreadable) if isinstance(meta, PartialMeta) else found
+    return slimmed.partial(meta.unreadable) if isinstance(meta, PartialMeta) else slimmed
 
 
 POD_USES: Final = Resource(group="", version="v1", plural="pods", kind="Pod", namespaced=True, type=PodUse)

@@ -31,9 +31,7 @@ from typing import Any, Final, Literal, get_args
 from msgspec import Struct
 from msgspec import field as option
 
-from fairway.api.annotation import QuantityText
 from fairway.api.pod_requests import CPU, MEMORY, PODS, amounts_of
-from fairway.api.quantity import Quantity, QuantityError
 from fairway.providers.catalogue import OptionsError
 from fairway.providers.declared import BAD_RESOURCE as BAD_NAME
 from fairway.providers.definition import is_resource
@@ -42,6 +40,8 @@ from fairway.providers.provider import INTERVAL_SECONDS
 from fairway.providers.scales import FLOOR
 from fairway.providers.usage.accounting import Basis, Shape
 from fairway.providers.usage.policy import UPSTREAM, ControlPlane, CountingPolicy, Toleration
+from kubewire.api.annotation import QuantityText
+from kubewire.api.quantity import Quantity, QuantityError
 
 Spread = Literal["linear", "share", "logarithmic"]
 """``linear`` is ``100 * x / max``; ``share`` is another name for it."""
@@ -173,7 +173,7 @@ class UsageOptions:
         if not is_resource(entry.resource):
             raise OptionsError(BAD_NAME.format(given=entry.resource), field="resource")
         upstream = entry.parity != "none"
-        named = tuple(each.strip() for each in environment.get(ONLY, "").split(",") if each.strip())
+        named = tuple(part.strip() for part in environment.get(ONLY, "").split(",") if part.strip())
         resources, limits = _resources(entry.resources), _limits(entry.limits)
         for key, limit in _limits_of(environment).items():
             if key in resources and key not in limits and not upstream:
@@ -252,25 +252,25 @@ def _shapes(given: Mapping[str, Mapping[str, QuantityText]]) -> tuple[Shape, ...
 
 def _options_of(environment: Mapping[str, str]) -> dict[str, Any]:
     """Options from environment variables; empty variables are ignored."""
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     if parity := environment.get(PARITY_VARIABLE, "").strip():
         if parity not in get_args(Parity):
             reason = BAD_PARITY.format(given=parity, known=", ".join(get_args(Parity)))
             raise OptionsError(IN_ENVIRONMENT.format(name=PARITY_VARIABLE, reason=reason))
-        found["parity"] = parity
+        options["parity"] = parity
     if floor := environment.get(FLOOR_VARIABLE, "").strip():
         if floor not in map(str, get_args(Floor)):
             reason = BAD_FLOOR.format(given=floor)
             raise OptionsError(IN_ENVIRONMENT.format(name=FLOOR_VARIABLE, reason=reason))
-        found["floor"] = int(floor)
+        options["floor"] = int(floor)
     if name := environment.get(NAME_VARIABLE, "").strip():
-        found["resource"] = name
+        options["resource"] = name
     if ratios := environment.get(RATIOS_VARIABLE, "").strip():
         if ratios not in ("true", "false"):
             reason = BAD_SWITCH.format(given=ratios)
             raise OptionsError(IN_ENVIRONMENT.format(name=RATIOS_VARIABLE, reason=reason))
-        found["ratios"] = ratios == "true"
-    return found
+        options["ratios"] = ratios == "true"
+    return options
 
 
 def _limits(given: Mapping[str, QuantityText]) -> dict[str, float]:

@@ -35,10 +35,10 @@ class Toleration:
     @classmethod
     def parse(cls, text: str) -> "Toleration":
         """Raises ValueError."""
-        found = _TOLERATION.fullmatch(text)
-        if found is None:
+        match = _TOLERATION.fullmatch(text)
+        if match is None:
             raise ValueError(BAD_TOLERATION.format(given=text))
-        return cls(found["key"], found["value"], found["effect"])
+        return cls(match["key"], match["value"], match["effect"])
 
     def matches(self, taint: NodeTaint) -> bool:
         return (
@@ -79,7 +79,7 @@ class CountingPolicy:
             return True
         if taint.key in CONTROL_PLANE_LABELS and self.control_plane == "count":
             return True
-        return any(each.matches(taint) for each in self.tolerated)
+        return any(toleration.matches(taint) for toleration in self.tolerated)
 
     def place(self, pod: PodUse) -> str | None:
         """Return the node whose resources the pod uses, ``WAITING`` if it needs one, None if it uses nothing."""

@@ -6,8 +6,6 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final
 
-from fairway.kube import Added, Batch, Client, Deleted, Informer, Updated
-from fairway.kube.rbac import Rule
 from fairway.providers.catalogue import Context
 from fairway.providers.informer_readiness import (
     UNREADABLE,
@@ -24,6 +22,8 @@ from fairway.providers.usage.measures import measures
 from fairway.providers.usage.metrics import Meter
 from fairway.providers.usage.objects import NODE_ROOMS, POD_USES, UPSTREAM_POD_USES, NodeRoom, PodUse
 from fairway.providers.usage.options import UsageOptions
+from kubewire.client import Added, Batch, Client, Deleted, Informer, Updated
+from kubewire.client.rbac import Rule
 
 NAME: Final = "resource-usage"
 
@@ -65,7 +65,7 @@ class ResourceUsage(ClusterProvider):
         self.interval, self.resource = options.interval, options.resource
         self._client = client
         self._measures = measures(options)
-        self.scores = tuple(each.score for each in self._measures)
+        self.scores = tuple(measure.score for measure in self._measures)
         self.accounting = Accounting(
             policy=options.policy, shapes=options.shapes, basis=options.basis, floor=options.parity == "none"
         )
@@ -103,10 +103,10 @@ class ResourceUsage(ClusterProvider):
         await self._metrics_requested.wait()
         totals = self.accounting.totals()
         values = {}
-        for each in self._measures:
-            value = each.measure(totals)
+        for measure in self._measures:
+            value = measure.measure(totals)
             if value is not None:
-                values[each.score.name] = value
+                values[measure.score.name] = value
         problem, reason = self._problem()
         return Reading(values=values, problem=problem, reason=reason)
 

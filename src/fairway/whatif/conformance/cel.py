@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from fairway.api.cluster import ManagedCluster, cluster_as_json
 from fairway.api.kinds import decode
-from fairway.cel import CLUSTER_VARIABLE, CompileError, Program, ScoreSource, cluster_environment
 from fairway.whatif.conformance.differences import Difference, same, show
 from fairway.whatif.conformance.recording import Result, Row, compared_result
+from kubecel import CLUSTER_VARIABLE, CompileError, Program, ScoreSource, cluster_environment
 
 _POSITION: Final = re.compile(r"<input>:-?\d+:-?\d+:")
 

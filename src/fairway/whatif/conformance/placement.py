@@ -30,10 +30,10 @@ def _compare(scenario: Row, expected: list[Row], profile: Profile | None) -> Ite
 def _comparable(value: Any) -> Any:
     """Compare only the position of an expression error, not its message."""
     if isinstance(value, dict):
-        return {key: _comparable(each) for key, each in value.items()}
+        return {key: _comparable(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_comparable(each) for each in value]
+        return [_comparable(item) for item in value]
     if isinstance(value, str) and "compilation failed:" in value:
-        found = _POSITION.search(value)
-        return value[: found.end()] if found else value
+        match = _POSITION.search(value)
+        return value[: match.end()] if match else value
     return value

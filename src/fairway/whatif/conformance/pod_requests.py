@@ -6,11 +6,11 @@ from typing import Any, Final
 
 import msgspec
 
-from fairway.api.kinds import without_nulls
 from fairway.api.pod import Pod
 from fairway.api.pod_requests import CPU, MEMORY, effective_requests
 from fairway.whatif.conformance.differences import Difference, differences
 from fairway.whatif.conformance.recording import Result, Row, compared_result
+from kubewire.api.encoding import without_nulls
 
 _RECORDED: Final = {"cpuMilli": CPU, "memoryBytes": MEMORY, "gpu": "nvidia.com/gpu"}
 

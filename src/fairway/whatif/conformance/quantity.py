@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator
 from functools import partial
 
-from fairway.api.quantity import Quantity, QuantityError, quantity_float
 from fairway.whatif.conformance.differences import Difference, differences
 from fairway.whatif.conformance.recording import Result, Row, compared_result
+from kubewire.api.quantity import Quantity, QuantityError, quantity_float
 
 
 def run(rows: Iterable[Row], /) -> Iterator[Result]:

@@ -51,6 +51,7 @@ UNREADABLE = "{file}: cannot be read: {reason}"
 IS_DIRECTORY = "it is a directory; name the files in it"
 IS_DEVICE = "it is a device, not a file"
 TOO_LARGE = "it has more than {limit:,} bytes once unpacked"
+TOO_DEEP = "nested too deeply"
 BAD_LINE = "{file}:{line}: not a JSON object: {reason}"
 NO_ROWS = "{file}: contains no recorded results"
 AN_ANSWER = "(an answer)"
@@ -115,6 +116,10 @@ def compared_result(name: str, compare: Callable[[], Iterable[Difference]]) -> R
         return Result(name=name, differences=(crash,))
 
 
+class _UnreadableRowError(Exception):
+    """A line is no JSON object. The message is the reason."""
+
+
 class _IncompleteRowError(ConformanceError):
     def __init__(self, key: str) -> None:
         super().__init__(key)
@@ -140,7 +145,7 @@ class _Rows:
             self.line += 1
             try:
                 row = _row(raw)
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            except _UnreadableRowError as error:
                 message = BAD_LINE.format(file=self._recording.file, line=self.line, reason=error)
                 raise ConformanceError(message) from None
             yield _RecordedRow(row)
@@ -153,7 +158,7 @@ def open_recording(path: str) -> Recording:
         raise ConformanceError(NO_ROWS.format(file=path))
     try:
         first = _row(lines[0])
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except _UnreadableRowError as error:
         raise ConformanceError(BAD_LINE.format(file=path, line=1, reason=error)) from None
     for family, signs in _SIGNS.items():
         if signs <= first.keys():
@@ -173,7 +178,12 @@ def runner_for(family: str) -> Runner:
 
 
 def _row(raw: bytes) -> Row:
-    return msgspec.json.decode(raw, type=dict[str, Any])
+    try:
+        return msgspec.json.decode(raw, type=dict[str, Any])
+    except RecursionError:
+        raise _UnreadableRowError(TOO_DEEP) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _UnreadableRowError(str(error)) from None
 
 
 def _content(path: str) -> bytes:

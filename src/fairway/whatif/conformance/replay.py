@@ -5,15 +5,15 @@ from datetime import datetime
 from typing import Any
 
 from fairway.api.kinds import decode
-from fairway.api.meta import format_time
 from fairway.api.placement import PLACEMENT_LABEL, PlacementStatus
 from fairway.engine.outcome import Outcome
 from fairway.engine.profile import Profile
-from fairway.fleet.instant import Micros, from_micros, to_micros
-from fairway.placement.events import Event, events_of
-from fairway.placement.reconcile_plan import ReconcilePlan
-from fairway.placement.steps import Create, Fill, Relabel, Step
+from fairway.hosts.instant import Micros, from_micros, to_micros
 from fairway.whatif.world import Key, World
+from fairway.workloads.placement.events import Event, events_of
+from fairway.workloads.placement.reconcile_plan import ReconcilePlan
+from fairway.workloads.placement.steps import Create, Fill, Relabel, Step
+from kubewire.api.meta import format_time
 
 OWN_CONDITIONS = "fairway.dev/"
 """Prefix of the conditions that the reference does not have."""
@@ -22,31 +22,31 @@ OWN_CONDITIONS = "fairway.dev/"
 def answers(scenario: Mapping[str, Any], *, profile: Profile | None = None) -> list[dict[str, Any]]:
     """Return one result per step of the scenario's schedule."""
     now = to_micros(datetime.fromisoformat(scenario["now"]))
-    world = World((decode(each) for each in scenario["objects"]), profile=profile)
-    found: list[dict[str, Any]] = []
+    world = World((decode(document) for document in scenario["objects"]), profile=profile)
+    results: list[dict[str, Any]] = []
     for text in scenario["schedule"]:
         namespace, name = text.split("/", 1)
         key = (namespace, name)
         if key not in world.placements:
-            found.append({"placement": text, "numberOfSelectedClusters": 0})
+            results.append({"placement": text, "numberOfSelectedClusters": 0})
             continue
-        found.append(_answer(world, key, now=now))
-    return found
+        results.append(_answer(world, key, now=now))
+    return results
 
 
 def _answer(world: World, key: Key, *, now: Micros) -> dict[str, Any]:
-    found = world.look(key, now=now)
-    outcome = found.outcome
+    verdict = world.decide(key, now=now)
+    outcome = verdict.outcome
     answer: dict[str, Any] = {"placement": "/".join(key)}
     disabled = world.workload(key).idle
     events: list[dict[str, str]] = []
-    if not (disabled or found.frozen):
-        plan = world.plan(key, found, now=now)
+    if not (disabled or verdict.frozen):
+        plan = world.plan(key, verdict, now=now)
         world.write(plan, _recorded_steps(plan))
         events = _events(plan)
     status = world.placements[key].status
-    if found.error is not None and not disabled:
-        answer["error"] = found.error
+    if verdict.error is not None and not disabled:
+        answer["error"] = verdict.error
     answer |= {
         "numberOfSelectedClusters": status.numberOfSelectedClusters,
         "selectedInRankOrder": None if disabled else outcome.selected,
@@ -54,7 +54,7 @@ def _answer(world: World, key: Key, *, now: Micros) -> dict[str, Any]:
         "decisionGroups": _groups(status),
         "decisions": _decisions(world, key),
     }
-    if disabled or found.frozen:
+    if disabled or verdict.frozen:
         return answer
     details = outcome.details
     if details.stages:
@@ -94,21 +94,26 @@ def _events(plan: ReconcilePlan) -> list[dict[str, str]]:
         if not isinstance(step, Fill) or (step.changed and page not in created):
             by_page.setdefault(page, []).extend(events_of(step, plan))
     return [
-        {"type": each.type, "reason": each.reason, "action": each.action, "message": each.message.rstrip(" ")}
+        {
+            "type": event.type,
+            "reason": event.reason,
+            "action": event.action,
+            "message": event.message.rstrip(" "),
+        }
         for events in by_page.values()
-        for each in events
+        for event in events
     ]
 
 
 def _groups(status: PlacementStatus) -> list[dict[str, Any]]:
     return [
         {
-            "decisionGroupIndex": each.decisionGroupIndex,
-            "decisionGroupName": each.decisionGroupName,
-            "decisions": list(each.decisions),
-            "clusterCount": each.clusterCount,
+            "decisionGroupIndex": group.decisionGroupIndex,
+            "decisionGroupName": group.decisionGroupName,
+            "decisions": list(group.decisions),
+            "clusterCount": group.clusterCount,
         }
-        for each in status.decisionGroups
+        for group in status.decisionGroups
     ]
 
 
@@ -125,26 +130,31 @@ def _filters(outcome: Outcome) -> dict[str, list[str]]:
 def _prioritizers(outcome: Outcome) -> list[dict[str, Any]]:
     names = outcome.snapshot.hosts.names
     rows = outcome.details.rows.tolist()
-    found = [
+    prioritizers = [
         {
-            "name": each.plugin,
-            "weight": each.weight,
+            "name": scored.plugin,
+            "weight": scored.weight,
             "scores": {
                 names[row]: score
-                for at, (row, score) in enumerate(zip(rows, each.scores.tolist(), strict=True))
-                if each.present is None or each.present[at]
+                for at, (row, score) in enumerate(zip(rows, scored.scores.tolist(), strict=True))
+                if scored.present is None or scored.present[at]
             },
         }
-        for each in outcome.details.scored
+        for scored in outcome.details.scored
     ]
-    return sorted(found, key=lambda each: (each["name"], each["weight"]))
+    return sorted(prioritizers, key=lambda entry: (entry["name"], entry["weight"]))
 
 
 def _conditions(status: PlacementStatus) -> list[dict[str, Any]]:
     return [
-        {"type": each.type, "status": each.status, "reason": each.reason, "message": each.message}
-        for each in sorted(status.conditions, key=lambda each: each.type)
-        if not each.type.startswith(OWN_CONDITIONS)
+        {
+            "type": condition.type,
+            "status": condition.status,
+            "reason": condition.reason,
+            "message": condition.message,
+        }
+        for condition in sorted(status.conditions, key=lambda condition: condition.type)
+        if not condition.type.startswith(OWN_CONDITIONS)
     ]
 
 
@@ -152,10 +162,10 @@ def _decisions(world: World, key: Key) -> list[dict[str, Any]]:
     namespace, name = key
     return [
         {
-            "name": each.metadata.name,
-            "labels": dict(each.metadata.labels),
-            "clusters": [decision.clusterName for decision in each.status.decisions],
+            "name": decision.metadata.name,
+            "labels": dict(decision.metadata.labels),
+            "clusters": [item.clusterName for item in decision.status.decisions],
         }
-        for _, each in sorted(world.decisions(namespace).items())
-        if each.metadata.labels.get(PLACEMENT_LABEL) == name
+        for _, decision in sorted(world.decisions(namespace).items())
+        if decision.metadata.labels.get(PLACEMENT_LABEL) == name
     ]

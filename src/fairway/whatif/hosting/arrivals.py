@@ -5,10 +5,10 @@ import math
 import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TextIO
 
-from fairway.fleet.instant import SECOND, Micros
-from fairway.hosting.demand import SIZES, SMALL
+from fairway.hosts.instant import SECOND, Micros
+from fairway.workloads.hosting.requests.demand import SIZES, SMALL
 
 COLUMNS: Final = ("seconds", "name", "size", "tenant", "lifetime")
 """Of a CSV trace. ``lifetime`` is in seconds, and empty for an unlimited one; only ``seconds`` is required."""
@@ -21,6 +21,9 @@ UNKNOWN_COLUMN: Final = (
 BAD_NUMBER: Final = "line {line}: {column} must be a number of seconds from 0 to {most:.0f}; got {text!r}"
 BAD_SIZE: Final = "line {line}: there is no size {text!r}; write one of {known}"
 TWICE: Final = "line {line}: the name {text!r} is used twice"
+LONG_LINE: Final = "line {line}: is longer than {most:,} characters; a line has only {columns}"
+NOT_CSV: Final = "line {line}: cannot parse as CSV: {reason}"
+LONGEST_LINE: Final = 4096
 EMPTY: Final = "the trace has no arrivals"
 
 
@@ -58,19 +61,41 @@ def synthetic(
     ]
 
 
-def read_trace(lines: Iterable[str]) -> list[Arrival]:
+def read_trace(stream: TextIO) -> list[Arrival]:
     """Read CSV. Raises TraceError."""
-    rows = csv.reader(lines)
+    rows = _rows(stream)
     header = next(rows, None)
     if not header or "seconds" not in header:
         raise TraceError(NO_HEADER)
     for name in header:
         if name not in COLUMNS:
             raise TraceError(UNKNOWN_COLUMN.format(name=name))
-    found = list(_arrivals(rows, header))
-    if not found:
+    arrivals = list(_arrivals(rows, header))
+    if not arrivals:
         raise TraceError(EMPTY)
-    return sorted(found, key=lambda each: each.at)
+    return sorted(arrivals, key=lambda arrival: arrival.at)
+
+
+def _rows(stream: TextIO) -> Iterator[list[str]]:
+    reader = csv.reader(_lines(stream))
+    while True:
+        try:
+            row = next(reader, None)
+        except csv.Error as error:
+            raise TraceError(NOT_CSV.format(line=reader.line_num, reason=error)) from None
+        if row is None:
+            return
+        yield row
+
+
+def _lines(stream: TextIO) -> Iterator[str]:
+    """Yield lines. A file without line ends, such as a device, must not be read to its end."""
+    number = 0
+    while line := stream.readline(LONGEST_LINE + 1):
+        number += 1
+        if len(line) > LONGEST_LINE:
+            raise TraceError(LONG_LINE.format(line=number, most=LONGEST_LINE, columns=", ".join(COLUMNS)))
+        yield line
 
 
 def _arrivals(rows: Iterable[list[str]], header: list[str]) -> Iterator[Arrival]:

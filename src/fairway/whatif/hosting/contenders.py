@@ -36,7 +36,6 @@ from fairway.api.hosting_policy import (
     HostingPolicy,
     HostingPolicySpec,
 )
-from fairway.api.meta import TRUE, Condition, ObjectMeta
 from fairway.api.placement import (
     ADD_ON,
     EXACT,
@@ -51,16 +50,17 @@ from fairway.api.placement import (
     ScoreCoordinate,
 )
 from fairway.api.score import AddOnPlacementScore, AddOnPlacementScoreItem, AddOnPlacementScoreStatus
-from fairway.api.selector import IN, LabelSelector, LabelSelectorRequirement
 from fairway.engine.workload import ResourceList
-from fairway.fleet.instant import SECOND, Micros, from_micros
-from fairway.hosting.conditions import CONFIRMED_CONDITION
-from fairway.hosting.placing import place
-from fairway.hosting.resources import CPU, MEMORY, as_quantity
-from fairway.hosting.state import HostingState
-from fairway.hosting.telemetry import FREE_CLAIMS, FULL_CLAIM, HOSTING_CLAIM
+from fairway.hosts.instant import SECOND, Micros, from_micros
 from fairway.whatif.hosting.arrivals import Arrival
 from fairway.whatif.world import World
+from fairway.workloads.hosting.fleet.telemetry import FREE_CLAIMS, FULL_CLAIM, HOSTING_CLAIM
+from fairway.workloads.hosting.planning.placing import place
+from fairway.workloads.hosting.requests.conditions import CONFIRMED_CONDITION
+from fairway.workloads.hosting.resources import CPU, MEMORY, as_quantity
+from fairway.workloads.hosting.state import HostingState
+from kubewire.api.meta import TRUE, Condition, ObjectMeta
+from kubewire.api.selector import IN, LabelSelector, LabelSelectorRequirement
 
 NAMESPACE: Final = "hosting"
 VALID: Final = timedelta(days=3650)
@@ -145,8 +145,8 @@ class PlainPlacement:
 
     def place(self, arrival: Arrival, *, now: Micros) -> str | None:
         self._world.put(_placement(arrival))
-        found = self._world.place((NAMESPACE, arrival.name), now=now)
-        return next(iter(found.outcome.selected), None)
+        placed = self._world.place((NAMESPACE, arrival.name), now=now)
+        return next(iter(placed.outcome.selected), None)
 
     def remove(self, arrival: Arrival, *, now: Micros) -> None:
         del arrival, now
@@ -164,7 +164,10 @@ def _cluster(host: Published) -> ManagedCluster:
     claims = {
         HOSTING_CLAIM: "true",
         FULL_CLAIM: "true" if host.full else "false",
-        **{FREE_CLAIMS[each]: as_quantity(each, max(0, host.free[each])) for each in (CPU, MEMORY)},
+        **{
+            FREE_CLAIMS[resource]: as_quantity(resource, max(0, host.free[resource]))
+            for resource in (CPU, MEMORY)
+        },
     }
     return ManagedCluster(
         metadata=ObjectMeta(name=host.name, uid=f"uid-{host.name}"),
@@ -186,8 +189,8 @@ def _score(host: Published, now: Micros) -> AddOnPlacementScore:
 
 def _request(arrival: Arrival) -> HostedClusterRequest:
     return HostedClusterRequest(
-        metadata=ObjectMeta(name=arrival.name, namespace=NAMESPACE, uid=f"uid-{arrival.name}"),
-        spec=HostedClusterRequestSpec(size=arrival.size, tenant=arrival.tenant),
+        metadata=ObjectMeta(name=arrival.name, namespace=arrival.tenant, uid=f"uid-{arrival.name}"),
+        spec=HostedClusterRequestSpec(size=arrival.size),
     )
 
 
@@ -196,8 +199,8 @@ def _at(request: HostedClusterRequest, host: str, *, phase: str, now: Micros) ->
     if phase == CONFIRMED:
         since = from_micros(now - now % SECOND)
         conditions = tuple(
-            Condition(type=each, status=TRUE, reason="Reported", lastTransitionTime=since)
-            for each in (CONFIRMED_CONDITION, COUNTED)
+            Condition(type=kind, status=TRUE, reason="Reported", lastTransitionTime=since)
+            for kind in (CONFIRMED_CONDITION, COUNTED)
         )
     status = HostedClusterRequestStatus(
         phase=phase,

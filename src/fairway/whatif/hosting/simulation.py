@@ -10,11 +10,11 @@ from itertools import count
 from typing import Final
 
 from fairway.engine.workload import ResourceList
-from fairway.fleet.instant import SECOND, Micros, to_micros
-from fairway.hosting.demand import SIZES, SMALL
-from fairway.hosting.resources import CPU, MEMORY
+from fairway.hosts.instant import SECOND, Micros, to_micros
 from fairway.whatif.hosting.arrivals import Arrival
 from fairway.whatif.hosting.contenders import Contender
+from fairway.workloads.hosting.requests.demand import SIZES, SMALL
+from fairway.workloads.hosting.resources import CPU, MEMORY
 
 RESOURCES: Final = (CPU, MEMORY)
 _EPOCH: Final = datetime(2026, 1, 1, tzinfo=UTC)
@@ -35,22 +35,24 @@ class SimulatedHost:
 
     @property
     def used(self) -> dict[str, int]:
-        return {each: sum(SIZES[size][each] for size in self.hosted.values()) for each in RESOURCES}
+        return {
+            resource: sum(SIZES[size][resource] for size in self.hosted.values()) for resource in RESOURCES
+        }
 
     @property
     def free(self) -> dict[str, int]:
         used = self.used
-        return {each: self.capacity[each] - used[each] for each in RESOURCES}
+        return {resource: self.capacity[resource] - used[resource] for resource in RESOURCES}
 
     @property
     def full(self) -> bool:
-        return any(self.free[each] < SIZES[SMALL][each] for each in RESOURCES)
+        return any(self.free[resource] < SIZES[SMALL][resource] for resource in RESOURCES)
 
     @property
     def utilization(self) -> float:
         """Used share of the fullest dimension; above 1 if the host is overcommitted."""
         used = self.used
-        return max(used[each] / self.capacity[each] for each in RESOURCES)
+        return max(used[resource] / self.capacity[resource] for resource in RESOURCES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +83,7 @@ def synthetic_hosts(*, count: int, slots: int, seed: int = 0, spread: float = 0.
     hosts = []
     for number in range(1, count + 1):
         size = max(1, round(slots * rng.uniform(1 - spread, 1 + spread)))
-        capacity = {each: size * SIZES[SMALL][each] for each in RESOURCES}
+        capacity = {resource: size * SIZES[SMALL][resource] for resource in RESOURCES}
         hosts.append(SimulatedHost(name=f"host-{number:0{width}d}", capacity=capacity))
     return hosts
 
@@ -96,7 +98,7 @@ def simulate(
     advance: Callable[[int], None] = lambda _: None,
 ) -> Result:
     """Replay a trace. Hosts publish at the start, and then at every interval. ``hosts`` are changed."""
-    by_name = {each.name: each for each in hosts}
+    by_name = {host.name: host for host in hosts}
     start = to_micros(_EPOCH)
     for host in hosts:
         contender.publish(host, now=start)
@@ -133,7 +135,7 @@ def simulate(
         if arrival.lifetime is not None:
             heapq.heappush(leaving, (arrival.at + arrival.lifetime, next(order), arrival, chosen))
     herd = max(herd, _herd(batch, len(hosts)))
-    utilization = {each.name: each.utilization for each in hosts}
+    utilization = {host.name: host.utilization for host in hosts}
     mean = sum(utilization.values()) / max(1, len(utilization))
     return Result(
         policy=policy,
@@ -157,9 +159,9 @@ def _excess(host: SimulatedHost) -> int:
     """Return how many hosted clusters must leave, the largest first, until the rest fits."""
     free = host.free
     moves = 0
-    for size in sorted(host.hosted.values(), key=lambda each: -SIZES[each][CPU]):
-        if all(free[each] >= 0 for each in RESOURCES):
+    for size in sorted(host.hosted.values(), key=lambda name: -SIZES[name][CPU]):
+        if all(free[resource] >= 0 for resource in RESOURCES):
             break
-        free = {each: free[each] + SIZES[size][each] for each in RESOURCES}
+        free = {resource: free[resource] + SIZES[size][resource] for resource in RESOURCES}
         moves += 1
     return moves

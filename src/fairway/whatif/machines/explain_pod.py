@@ -8,15 +8,15 @@ from fairway.api.pod import Pod
 from fairway.engine.outcome import Outcome
 from fairway.engine.status import Code
 from fairway.engine.trace import HostTrace, Trace
-from fairway.fleet.instant import Micros
-from fairway.kube.resource import Key
-from fairway.machines.report import natural
-from fairway.machines.settings import MachineSettings
-from fairway.plugins.pods.default_preemption import Preemption
-from fairway.plugins.pods.vm_scaling import EarmarkPreemption
+from fairway.hosts.instant import Micros
 from fairway.scheduling import Scheduling
 from fairway.whatif.machines.pod_remedies import Remedy, remedies
 from fairway.whatif.machines.world import ClusterObjects, PodWorld
+from fairway.workloads.machines.report import natural
+from fairway.workloads.machines.settings import MachineSettings
+from fairway.workloads.pods.plugins.default_preemption import Preemption
+from fairway.workloads.pods.plugins.vm_scaling import EarmarkPreemption
+from kubewire.api.resource import Key
 
 SCHEDULED = "PodScheduled"
 
@@ -77,34 +77,34 @@ def explain_pod(
     others = cluster.without_pod(key)
     world = PodWorld(others, scheduling, settings, now=now)
     outcome = world.preview(pod)
-    condition = next((each for each in pod.status.conditions if each.type == SCHEDULED), None)
+    condition = next((condition for condition in pod.status.conditions if condition.type == SCHEDULED), None)
     recorded = ""
     if condition is not None and condition.status != "True":
-        recorded = ": ".join(each for each in (condition.reason, condition.message) if each)
+        recorded = ": ".join(text for text in (condition.reason, condition.message) if text)
     base = PodExplanation(
         pod="/".join(key),
         scheduler=pod.spec.schedulerName,
         is_ours=outcome is not None,
         node=pod.spec.nodeName,
         nominated=pod.status.nominatedNodeName,
-        gates=tuple(each.name for each in pod.spec.schedulingGates),
+        gates=tuple(gate.name for gate in pod.spec.schedulingGates),
         recorded=recorded,
         nodes=len(cluster.nodes),
     )
     if outcome is None:
         return base
     hosts = list(Trace(outcome))
-    feasible = tuple(each for each in hosts if each.rank is not None)
+    feasible = tuple(host for host in hosts if host.rank is not None)
     eviction, preemption = _preemption(outcome)
-    found = () if feasible else remedies(others, pod, world, scheduling, settings, now=now)
+    tried = () if feasible else remedies(others, pod, world, scheduling, settings, now=now)
     return _with(
         base,
         hosts=feasible,
-        rejections=_grouped(outcome, (each for each in hosts if each.rank is None)),
+        rejections=_grouped(outcome, (host for host in hosts if host.rank is None)),
         failure=outcome.status.message if outcome.status.rejects or outcome.status.aborts else "",
         eviction=eviction,
         preemption=preemption,
-        remedies=found,
+        remedies=tried,
     )
 
 
@@ -116,7 +116,7 @@ def _with(base: PodExplanation, **changes: object) -> PodExplanation:
 def _preemption(outcome: Outcome) -> tuple[Eviction | None, str]:
     relief, plan = outcome.relief, Preemption.of(outcome)
     if plan is not None:
-        return Eviction(plan.node, tuple(_name(each) for each in plan.victims), plan.violations), ""
+        return Eviction(plan.node, tuple(_name(victim) for victim in plan.victims), plan.violations), ""
     if relief is None or (relief.code is Code.SUCCESS and EarmarkPreemption.of(outcome) is None):
         return None, ""
     return None, relief.message
@@ -129,12 +129,14 @@ def _name(pod: Pod) -> str:
 def _grouped(outcome: Outcome, rejected: Iterable[HostTrace]) -> tuple[NodeRejection, ...]:
     nodes: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     counts: Counter[str] = Counter()
-    for each in rejected:
-        nodes[each.rejected_by, each.reason].append(each.host)
-        counts[each.rejected_by] += 1
+    for host in rejected:
+        nodes[host.rejected_by, host.reason].append(host.host)
+        counts[host.rejected_by] += 1
     order = {calls.plugin.name: at for at, calls in enumerate(outcome.plugins.filters)}
     groups = (
         NodeRejection(plugin, reason, tuple(sorted(names, key=natural)))
         for (plugin, reason), names in nodes.items()
     )
-    return tuple(sorted(groups, key=lambda each: (order.get(each.plugin, -1), -len(each.nodes), each.reason)))
+    return tuple(
+        sorted(groups, key=lambda group: (order.get(group.plugin, -1), -len(group.nodes), group.reason))
+    )

@@ -11,13 +11,13 @@ from fairway.api.pod import Container, Pod, ResourceRequirements
 from fairway.api.pod_affinity import DO_NOT_SCHEDULE, EXISTS, REPELLING, Toleration
 from fairway.api.pod_requests import CPU, PODS
 from fairway.engine.workload import ResourceList
-from fairway.fleet.instant import Micros
-from fairway.kube.resource import key_of
-from fairway.machines.settings import MachineSettings
-from fairway.machines.size import ONE, describe
-from fairway.nodes.pod_template import template_of
+from fairway.hosts.instant import Micros
+from fairway.hosts.nodes.pod_template import template_of
 from fairway.scheduling import Scheduling
 from fairway.whatif.machines.world import ClusterObjects, PodWorld
+from fairway.workloads.machines.settings import MachineSettings
+from fairway.workloads.machines.size import ONE, describe
+from kubewire.api.resource import key_of
 
 SMALLER_REQUEST = "request at most {amount} (now {now})"
 SMALLER_MACHINE = "start the virtual machine with at most {share} % of its size: {amount} (now {now})"
@@ -51,12 +51,12 @@ def remedies(
     now: Micros,
 ) -> tuple[Remedy, ...]:
     """Return the changes after which the pod fits. ``world`` is built from ``cluster``, which is without the pod."""
-    found = [
+    proposed = [
         Remedy(words, count) for words, edit in _pod_edits(pod, cluster) if (count := _fits(world, edit))
     ]
-    found += _smaller(cluster, pod, world, scheduling, settings, now=now)
-    found += _uncordoned(cluster, pod, scheduling, settings, now=now)
-    return tuple(found)
+    proposed += _smaller(cluster, pod, world, scheduling, settings, now=now)
+    proposed += _uncordoned(cluster, pod, scheduling, settings, now=now)
+    return tuple(proposed)
 
 
 def _fits(world: PodWorld, pod: Pod) -> int:
@@ -80,12 +80,16 @@ def _pod_edits(pod: Pod, cluster: ClusterObjects) -> Iterator[tuple[str, Pod]]:
         if apart is not None and apart.requiredDuringSchedulingIgnoredDuringExecution:
             kept = structs.replace(apart, requiredDuringSchedulingIgnoredDuringExecution=())
             yield NO_ANTI_AFFINITY, _edited(pod, affinity=structs.replace(affinity, podAntiAffinity=kept))
-    strict = [each for each in spec.topologySpreadConstraints if each.whenUnsatisfiable == DO_NOT_SCHEDULE]
+    strict = [
+        constraint
+        for constraint in spec.topologySpreadConstraints
+        if constraint.whenUnsatisfiable == DO_NOT_SCHEDULE
+    ]
     if strict:
-        loose = tuple(each for each in spec.topologySpreadConstraints if each not in strict)
+        loose = tuple(constraint for constraint in spec.topologySpreadConstraints if constraint not in strict)
         yield NO_SPREAD, _edited(pod, topologySpreadConstraints=loose)
-    if any(port.hostPort for each in spec.containers for port in each.ports):
-        bare = tuple(structs.replace(each, ports=()) for each in spec.containers)
+    if any(port.hostPort for container in spec.containers for port in container.ports):
+        bare = tuple(structs.replace(container, ports=()) for container in spec.containers)
         yield NO_PORTS, _edited(pod, containers=bare)
     taints = {
         (taint.key, taint.value, taint.effect): None
@@ -120,9 +124,9 @@ def _smaller(
             sizes = {key_of(pod): _scaled(size, share)}
             return _fits(PodWorld(cluster, scheduling, settings, now=now, sizes=sizes), pod)
 
-        found = _largest(smaller_machine)
-        if found is not None:
-            share, count = found
+        largest = _largest(smaller_machine)
+        if largest is not None:
+            share, count = largest
             words = SMALLER_MACHINE.format(
                 share=int(share * 100), amount=describe(_scaled(size, share)), now=describe(size)
             )
@@ -133,9 +137,9 @@ def _smaller(
         def smaller_request(share: float, resource: str = resource, amount: int = amount) -> int:
             return _fits(world, _requesting(pod, resource, int(amount * share)))
 
-        found = _largest(smaller_request)
-        if found is not None:
-            most, count = _rounded(resource, int(amount * found[0])), found[1]
+        largest = _largest(smaller_request)
+        if largest is not None:
+            most, count = _rounded(resource, int(amount * largest[0])), largest[1]
             for nicer in _nicer(resource, most, below=amount):
                 if fits := _fits(world, _requesting(pod, resource, nicer)):
                     most, count = nicer, fits
@@ -154,8 +158,8 @@ def _largest(fits: Callable[[float], int]) -> tuple[float, int] | None:
         return None
     for _ in range(STEPS):
         middle = (low + high) / 2
-        if found := fits(middle):
-            low, count = middle, found
+        if fitting := fits(middle):
+            low, count = middle, fitting
         else:
             high = middle
     return low, count
@@ -191,10 +195,10 @@ def _requesting(pod: Pod, resource: str, amount: int) -> Pod:
         requests = {k: v for k, v in (container.resources.requests or {}).items() if k != resource}
         return structs.replace(container, resources=ResourceRequirements(requests=requests))
 
-    first, *rest = (without(each) for each in pod.spec.containers)
+    first, *rest = (without(container) for container in pod.spec.containers)
     requests = {**(first.resources.requests or {}), resource: f"{amount}m"}
     first = structs.replace(first, resources=ResourceRequirements(requests=requests))
-    init = tuple(without(each) for each in pod.spec.initContainers)
+    init = tuple(without(container) for container in pod.spec.initContainers)
     return _edited(pod, containers=(first, *rest), initContainers=init)
 
 

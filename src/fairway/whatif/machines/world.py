@@ -1,43 +1,41 @@
 """Nodes, pods, virtual machines and migrations as the scheduler would see them, rebuilt from objects alone."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from msgspec import structs
 
 from fairway.api.kubevirt import VirtualMachineInstance, VirtualMachineInstanceMigration
+from fairway.api.machine_migration import MachineMigration
 from fairway.api.node import Node
 from fairway.api.persistent_volume import PersistentVolume, PersistentVolumeClaim
 from fairway.api.pod import Pod
 from fairway.api.pod_disruption_budget import PodDisruptionBudget
 from fairway.api.pod_owner import PodOwner
+from fairway.api.storage import CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment
 from fairway.api.virtual_machine import VirtualMachine, VirtualMachineMigration
 from fairway.controllers.kinds import Namespace
-from fairway.controllers.machines.machine_objects import NO_MACHINE, MachineObjects
-from fairway.controllers.machines.machine_options import EXTENDED_POINTS
+from fairway.controllers.machines.objects import NO_MACHINE, MachineObjects
 from fairway.engine import cycle
 from fairway.engine.ledger import Earmark, Ledger, LedgerColumns
 from fairway.engine.outcome import Outcome
-from fairway.engine.profile import ProfileSpec, build_profile
 from fairway.engine.workload import HostKey, ResourceList, WorkloadKey
-from fairway.fleet.instant import Micros
-from fairway.fleet.steps import finish
-from fairway.kube.resource import Key, KubeStruct, key_of
-from fairway.machines.machine import Machine
-from fairway.machines.settings import MachineSettings
-from fairway.machines.size import charge
-from fairway.machines.state import MachineState
-from fairway.nodes import NodeFleet
-from fairway.nodes.pod_owners import PodOwners
-from fairway.nodes.pod_template import PodInfo
-from fairway.plugins.pods import pod_registry, pod_workload
-from fairway.plugins.pods.vm_scaling import VirtualMachineAutoscaling
+from fairway.hosts.instant import Micros
+from fairway.hosts.nodes import NodeFleet
+from fairway.hosts.nodes.pod_owners import PodOwners
+from fairway.hosts.nodes.pod_template import PodInfo
+from fairway.hosts.steps import finish
 from fairway.scheduling import Scheduling
+from fairway.workloads.machines.machine import Machine
+from fairway.workloads.machines.moves import Work
+from fairway.workloads.machines.settings import MachineSettings
+from fairway.workloads.machines.state import MachineState
+from fairway.workloads.pods import pod_registry, pod_workload
+from fairway.workloads.pods.profile import profile_beside_machines
+from kubewire.api.resource import Key, KubeStruct, key_of
 
 NOT_BOOKED = "a what-if books nothing"
-EPOCH = 1
-_COMMITTING = ("Reserve", "Permit", "PreBind", "Bind", "PostBind")
 
 T = TypeVar("T", bound=KubeStruct)
 
@@ -52,19 +50,25 @@ class ClusterObjects:
     migrations: Mapping[Key, VirtualMachineMigration] = field(default_factory=dict)
     instances: Mapping[Key, VirtualMachineInstance] = field(default_factory=dict)
     instance_migrations: Mapping[Key, VirtualMachineInstanceMigration] = field(default_factory=dict)
+    recorded: Mapping[Key, MachineMigration] = field(default_factory=dict)
     namespaces: Mapping[Key, Namespace] = field(default_factory=dict)
     claims: Mapping[Key, PersistentVolumeClaim] = field(default_factory=dict)
     volumes: Mapping[Key, PersistentVolume] = field(default_factory=dict)
+    classes: Mapping[Key, StorageClass] = field(default_factory=dict)
+    drivers: Mapping[Key, CSIDriver] = field(default_factory=dict)
+    csi_nodes: Mapping[Key, CSINode] = field(default_factory=dict)
+    capacities: Mapping[Key, CSIStorageCapacity] = field(default_factory=dict)
+    attachments: Mapping[Key, VolumeAttachment] = field(default_factory=dict)
     budgets: Mapping[Key, PodDisruptionBudget] = field(default_factory=dict)
     owners: Sequence[PodOwner] = ()
 
     @classmethod
     def of(cls, objects: Iterable[Any]) -> "ClusterObjects":
         """Sort objects by kind; others are ignored."""
-        found = list(objects)
+        every = list(objects)
 
         def by_key(kind: type[T]) -> dict[Key, T]:
-            return {key_of(each): each for each in found if isinstance(each, kind)}
+            return {key_of(object_): object_ for object_ in every if isinstance(object_, kind)}
 
         return cls(
             nodes=by_key(Node),
@@ -73,15 +77,21 @@ class ClusterObjects:
             migrations=by_key(VirtualMachineMigration),
             instances=by_key(VirtualMachineInstance),
             instance_migrations=by_key(VirtualMachineInstanceMigration),
+            recorded=by_key(MachineMigration),
             namespaces=by_key(Namespace),
             claims=by_key(PersistentVolumeClaim),
             volumes=by_key(PersistentVolume),
+            classes=by_key(StorageClass),
+            drivers=by_key(CSIDriver),
+            csi_nodes=by_key(CSINode),
+            capacities=by_key(CSIStorageCapacity),
+            attachments=by_key(VolumeAttachment),
             budgets=by_key(PodDisruptionBudget),
-            owners=[each for each in found if isinstance(each, PodOwner)],
+            owners=[object_ for object_ in every if isinstance(object_, PodOwner)],
         )
 
     def without_pod(self, key: Key) -> "ClusterObjects":
-        pods = {each: pod for each, pod in self.pods.items() if each != key}
+        pods = {other: pod for other, pod in self.pods.items() if other != key}
         return ClusterObjects(**{**vars(self), "pods": pods})
 
     def with_nodes(self, nodes: Mapping[Key, Node]) -> "ClusterObjects":
@@ -91,7 +101,7 @@ class ClusterObjects:
 class NoTargets:
     """A what-if plans no migrations."""
 
-    def feasible(self, _machine: Machine) -> Sequence[HostKey]:
+    def feasible(self, _machine: Machine, _work: Work) -> Sequence[HostKey]:
         return ()
 
 
@@ -108,10 +118,10 @@ def machine_state(
         # Without them, the pods of instances count as other pods.
         instances=cluster.instances or None,
         instance_migrations=cluster.instance_migrations,
+        recorded=cluster.recorded,
     )
     finish(objects.index_all())
     state = MachineState.rebuild(
-        epoch=EPOCH,
         policy=settings.policy,
         oracle=NoTargets(),
         hosts=finish(objects.capacities()).items(),
@@ -148,31 +158,26 @@ class ObservedRoom:
 
     def amounts(self, pod: Pod) -> ResourceList:
         """Return what a pod counts on a node: the size of its machine, or its requests."""
-        found = self._objects.machine_in(pod, HostKey("", ""))
-        if found is None:
-            return self._objects.requests(pod)
-        if key_of(pod) in self._sizes:
-            return self._sizes[key_of(pod)]
-        migration = self._state.migrations.of_target(pod.metadata.namespace, pod.metadata.name)
-        if migration is not None:
-            return migration.amounts
-        machine, demand = found.machine, found.demand
-        approved = machine.using if demand is None else demand.approved
-        size = {name: max(amount, approved.get(name, 0)) for name, amount in machine.using.items()}
-        return charge(size, machine.factors)
+        if self.runs_machine(pod):
+            if key_of(pod) in self._sizes:
+                return self._sizes[key_of(pod)]
+            migration = self._state.table.migration_to(pod.metadata.namespace, pod.metadata.name)
+            if migration is not None:
+                return migration.amounts
+        return self._objects.amounts(pod)
 
     def objection(self, info: PodInfo, /) -> str | None:
         return NO_MACHINE if self._objects.lacks_machine(info.pod) else None
 
     def is_target(self, namespace: str, name: str, /) -> bool:
-        return self._state.migrations.of_target(namespace, name) is not None
+        return self._state.table.migration_to(namespace, name) is not None
 
     def target_rejection(self, namespace: str, name: str, host: HostKey, /) -> str | None:
         return self._state.target_rejection(namespace, name, host)
 
     def preemptible(self, info: PodInfo, host: HostKey, /) -> list[Earmark]:
         meta = info.pod.metadata
-        by = WorkloadKey(meta.namespace, meta.name, meta.uid)
+        by = WorkloadKey.of(meta)
         return self._state.preemptible(host, by=by, priority=info.priority)
 
     def assume(self, _key: WorkloadKey, _host: HostKey, _amounts: ResourceList, /) -> str | None:
@@ -199,16 +204,22 @@ class PodWorld:
         self.room = ObservedRoom(self.state, objects, sizes=sizes)
         self.fleet = NodeFleet()
         self.fleet.load(cluster.nodes.values())
+        self.fleet.load_others(
+            namespaces={
+                namespace.metadata.name: namespace.metadata.labels
+                for namespace in cluster.namespaces.values()
+            },
+            claims=cluster.claims.values(),
+            volumes=cluster.volumes.values(),
+            classes=cluster.classes.values(),
+            drivers=cluster.drivers.values(),
+            csi_nodes=cluster.csi_nodes.values(),
+            capacities=cluster.capacities.values(),
+            attachments=cluster.attachments.values(),
+            budgets=cluster.budgets.values(),
+        )
         for pod in cluster.pods.values():
             self.fleet.upsert_pod(pod)
-        for namespace in cluster.namespaces.values():
-            self.fleet.upsert_namespace(namespace.metadata.name, namespace.metadata.labels)
-        for claim in cluster.claims.values():
-            self.fleet.upsert_claim(claim)
-        for volume in cluster.volumes.values():
-            self.fleet.upsert_volume(volume)
-        for budget in cluster.budgets.values():
-            self.fleet.upsert_budget(budget)
         owners = PodOwners()
         for owner in cluster.owners:
             owners.upsert(owner)
@@ -218,11 +229,10 @@ class PodWorld:
             room=self.room if cluster.machines or cluster.instances else None,
             owners=owners,
         )
-        scheduling.add_third_party(registry)
-        self.profiles = {
-            spec.name: build_profile(_without_commit(spec, settings), registry)
-            for spec in scheduling.specs.values()
-        }
+        profiles = scheduling.build(
+            registry, change=lambda spec: profile_beside_machines(spec, settings.plugin).deciding()
+        )
+        self.profiles = {profile.name: profile for profile in profiles}
 
     def preview(self, pod: Pod) -> Outcome | None:
         """Return what a cycle of the pod would decide, as if it had no node; None if no profile has its scheduler."""
@@ -231,16 +241,3 @@ class PodWorld:
             return None
         waiting = structs.replace(pod, spec=structs.replace(pod.spec, nodeName=""))
         return cycle.run(self.fleet.snapshot(), pod_workload(waiting), profile, now=self._now)
-
-
-def _without_commit(spec: ProfileSpec, settings: MachineSettings) -> ProfileSpec:
-    """Return the profile without the points after the choice, and with the plugin for virtual machines."""
-    name = VirtualMachineAutoscaling.name
-    points = {point: enabled for point, enabled in spec.points.items() if point not in _COMMITTING}
-    for point, more in EXTENDED_POINTS.items():
-        own = points.get(point, ())
-        if point not in _COMMITTING and all(each.plugin != name for each in own):
-            # Taking earmarked room evicts no pod.
-            points[point] = (*more, *own) if point == "PostFilter" else (*own, *more)
-    args = {**spec.args, name: settings.plugin}
-    return replace(spec, points=points, args=args)

@@ -1,0 +1,88 @@
+"""Fit tables to terminals: narrow columns first, then leave out the least important ones, and name them.
+
+A line that the terminal wraps in the middle cannot be read as a row, so no line of a table is wider than the terminal.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from textwrap import wrap
+from typing import Final
+
+GAP: Final = "  "
+NARROWEST: Final = 20
+"""Characters that a column of text keeps before another column is left out."""
+LEFT_OUT: Final = "(not shown: {titles}; show all with -o wide)"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    key: str
+    title: str
+    width: int
+    """Of its widest cell or of its title."""
+    is_number: bool = False
+    is_empty: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    shown: tuple[int, ...]
+    """Indexes of columns."""
+    widths: tuple[int, ...]
+    """Of the shown columns."""
+    note: str = ""
+    """Names the columns that are left out."""
+
+
+def fit(columns: Sequence[Column], *, width: int | None, less: Collection[str] = ()) -> Layout:
+    """Lay out columns in a width; None is unlimited. ``less`` are the keys to leave out first, in order."""
+    shown = list(range(len(columns)))
+    widths = [column.width for column in columns]
+    if width is None:
+        return Layout(tuple(shown), tuple(widths))
+    floors = [_floor(column, width, first=at == 0) for at, column in enumerate(columns)]
+    for at in _order(columns, less):
+        if _total(floors, shown) <= width:
+            break
+        shown.remove(at)
+    fitting = {at: widths[at] for at in shown}
+    excess = _total(widths, shown) - width
+    # The last column is usually a sentence, and the others names, which are easier to copy in one piece.
+    for at in sorted(shown, key=lambda at: (at != len(columns) - 1, -widths[at])):
+        taken = min(max(0, excess), max(0, fitting[at] - floors[at]))
+        fitting[at] -= taken
+        excess -= taken
+    if excess > 0:
+        fitting[shown[0]] = max(1, fitting[shown[0]] - excess)
+    hidden = [column.title.upper() for at, column in enumerate(columns) if at not in shown]
+    note = LEFT_OUT.format(titles=", ".join(hidden)) if hidden else ""
+    return Layout(tuple(shown), tuple(fitting[at] for at in shown), note)
+
+
+def fold(text: str, width: int) -> list[str]:
+    """Split a cell into lines of at most a width, at blanks where possible."""
+    if len(text) <= width:
+        return [text]
+    return wrap(text, width, break_on_hyphens=False)
+
+
+def _floor(column: Column, width: int, *, first: bool) -> int:
+    if column.is_number:
+        return column.width
+    if first:
+        return min(column.width, max(NARROWEST, width * 2 // 3))
+    return min(column.width, max(NARROWEST, len(column.title)))
+
+
+def _order(columns: Sequence[Column], less: Collection[str]) -> list[int]:
+    """Return the indexes of columns in the order in which to leave them out; never the first column."""
+    last = len(columns) - 1
+    order = [at for at in range(last, 0, -1) if columns[at].is_empty]
+    keys = [column.key for column in columns]
+    order += [keys.index(key) for key in less if key in keys[1:]]
+    order += [*range(last - 1, 0, -1), last]
+    return [at for at in dict.fromkeys(order) if at > 0]
+
+
+def _total(widths: Sequence[int], shown: Sequence[int]) -> int:
+    return sum(widths[at] for at in shown) + len(GAP) * (len(shown) - 1)

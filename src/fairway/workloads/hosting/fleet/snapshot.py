@@ -1,0 +1,67 @@
+"""A consistent view of the clusters, with the load, the room and the residents of those that host."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from fairway.api.cluster import ManagedCluster
+from fairway.engine.workload import HostKey
+from fairway.hosts import bitmap, selection
+from fairway.hosts.bitmap import Bits
+from fairway.hosts.clusters import ClusterSnapshot, cells
+from fairway.hosts.column import Key
+from fairway.hosts.snapshot import Snapshot
+from fairway.workloads.hosting.fleet.columns import is_amount
+from fairway.workloads.hosting.fleet.facts import HostFacts, host_key
+from fairway.workloads.hosting.fleet.residents import NO_RESIDENTS, HostResidents
+from fairway.workloads.hosting.rules.policy import Policy
+
+if TYPE_CHECKING:
+    from fairway.workloads.hosting.fleet.table import HostingTable
+
+NOT_HOSTING = "this plugin places HostedClusterRequests, and needs a snapshot of hosting clusters; got {kind}"
+
+
+class HostingSnapshot(ClusterSnapshot):
+    __slots__ = ("facts", "largest", "residents", "tenants")
+
+    def __init__(self, table: "HostingTable") -> None:
+        super().__init__(table)
+        self.facts: Mapping[str, HostFacts] = table.facts.copy()
+        """By cluster; only those with the hosting claim."""
+        self.residents: Mapping[HostKey, HostResidents] = table.residents.view()
+        self.tenants = table.usage.view()
+        self.largest = table.offers.view()
+        """The largest offer of any host, and the host, by resource; none while no host is known."""
+
+    def _fill(self, column: Any, key: Key) -> None:
+        if not is_amount(key):  # the table writes it with the first host that has one
+            super()._fill(column, key)
+
+    def residents_at(self, row: int) -> HostResidents:
+        return self.residents.get(host_key(self.cluster(row)), NO_RESIDENTS)
+
+    def covers(self, policy: Policy, cluster: ManagedCluster) -> bool:
+        """Return whether a cluster is in a cluster set of the policy. Without sets, it covers all."""
+        if not policy.cluster_sets:
+            return True
+        labels = cluster.metadata.labels
+        return any(
+            name in self.sets and self.sets[name].selector.matches(labels) for name in policy.cluster_sets
+        )
+
+    def covered(self, policy: Policy, *, among: Bits) -> Bits:
+        """Return the rows among the given ones that are in a cluster set of the policy."""
+        if not policy.cluster_sets:
+            return among
+        members = bitmap.empty(self.capacity)
+        for name in policy.cluster_sets:
+            if name in self.sets:
+                members |= selection.select(self, self.sets[name].selector, kind=cells.LABEL, among=among)
+        return members
+
+
+def hosting_of(snapshot: Snapshot[Any]) -> HostingSnapshot:
+    """Return the snapshot as one of hosting clusters."""
+    if not isinstance(snapshot, HostingSnapshot):
+        raise TypeError(NOT_HOSTING.format(kind=type(snapshot).__name__))
+    return snapshot

@@ -1,0 +1,472 @@
+"""The status of a request in each phase. All functions return a new status; conditions keep their transition times."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, Final
+
+from msgspec import structs
+
+from fairway.api.hosted_request import (
+    BOUND,
+    CONFIRMED,
+    PENDING,
+    PLACED,
+    RELEASING,
+    RESERVED,
+    UNSCHEDULABLE,
+    AcceptedRequest,
+    HostedClusterRequest,
+    HostedClusterRequestStatus,
+    HostingClusterReference,
+    HostingReservation,
+)
+from fairway.api.hosting_policy import HostingPolicy, HostingPolicyStatus
+from fairway.api.hosting_template import HostingTemplate
+from fairway.api.work import ManifestWork
+from fairway.engine.workload import HostKey, ResourceList
+from fairway.hosts.instant import SECOND, Micros, from_micros, to_micros
+from fairway.workloads.hosting.decision import Decision
+from fairway.workloads.hosting.fleet.capacity import Capacity
+from fairway.workloads.hosting.fleet.outages import Outage
+from fairway.workloads.hosting.requests import conditions
+from fairway.workloads.hosting.requests.demand import SIZES, SMALL, Demand
+from fairway.workloads.hosting.requests.work import is_control_plane_available, is_reported, work_name
+from fairway.workloads.hosting.resources import HOSTED, MILLI, SLOTS, as_quantities
+from fairway.workloads.hosting.rules.host_namespaces import overlapping
+from fairway.workloads.hosting.rules.policy import Policy, policy_of
+from fairway.workloads.hosting.rules.refusals import (
+    Refusal,
+    are_applied,
+    is_conflict,
+    refused_manifests,
+    with_refusal,
+    without_due,
+)
+from fairway.workloads.hosting.rules.template import as_accepted
+from fairway.workloads.hosting.state import HostingState
+from fairway.workloads.hosting.workload import was_confirmed
+from kubewire.api.encoding import encode
+from kubewire.api.meta import FALSE, TRUE, UNKNOWN, Condition, find_condition, set_condition
+
+ON_HOST: Final = "{host}, ranked first with {total} points"
+WORK_WRITTEN: Final = "ManifestWork {namespace}/{name}"
+WORK_OF_OTHERS: Final = (
+    "ManifestWork {namespace}/{name} was not created for this request; it is neither changed nor deleted. Delete it, "
+    "or delete this request"
+)
+WORK_DELETING: Final = (
+    "an earlier ManifestWork {namespace}/{name} is being deleted; a new one is created when the agent of the hosting "
+    "cluster has finished"
+)
+WAITS_FOR_AGENT: Final = "{host} has not reported the HostedCluster yet"
+APPLIED: Final = "{host} applied the HostedCluster"
+ALL_APPLIED: Final = "{host} applied all objects of the request"
+REFUSED: Final = "{host} refused what the request creates, and its place is given up: {message}"
+GONE: Final = (
+    "hosting cluster {host} was deleted or recreated. The hosted cluster is not created again elsewhere by itself, "
+    "because its data was there"
+)
+HOST_BACK: Final = "{host} is available again"
+HOST_OUT: Final = "{host} {outage}. {remedy}"
+WAITS_FOR_HOST: Final = "The hosted cluster keeps its place, because its data is there"
+WAITS_FOR_LOSS: Final = "If {host} is lost, the request is placed again"
+PLACED_AGAIN: Final = "It has not reported the hosted cluster: the request is placed again"
+NOT_RECREATED: Final = (
+    "The data of the hosted cluster is there, and policy {policy} does not permit to create it again elsewhere "
+    "(hostLoss.recreate): wait for {host}, or delete this request and create another one"
+)
+RECREATED: Final = (
+    "The data of the hosted cluster is there. To give it up, and create the hosted cluster again elsewhere, empty: "
+    "fairway hosting recover {host}"
+)
+HELD: Final = (
+    "ManifestWork {host}/{work} waits for the agent of {host}, which may have created the hosted cluster. If {host} "
+    "does not return: fairway hosting recover {host}, once it counts as lost; or remove it from the hub (kubectl "
+    "delete managedcluster {host} --wait=false), and then: fairway join forget {host}"
+)
+LOST_EARLY: Final = "{host} was lost before it reported the HostedCluster; its place is given up"
+RECOVERY: Final = "{host} is lost; the hosted cluster is created again elsewhere, as approved"
+TOO_LATE: Final = "{host} did not report the HostedCluster within {seconds} seconds; its place is given up"
+MOVE: Final = "moving from {host} to {target}, as approved"
+NOT_MOVED: Final = (
+    "the move to {target} is approved, but the hosted cluster has its data on {host}: back up its etcd, delete this "
+    "request, and create it again with the annotation fairway.dev/move-to: {target} and the backup; or remove the "
+    "annotation"
+)
+GIVEN_UP: Final = "the place on {host} was given up ({why}); the request is scheduled again"
+IN_LOAD: Final = "the load that {host} publishes includes it"
+READY: Final = "its control plane is available"
+NOT_READY: Final = "its control plane does not report that it is available"
+
+_OF_PLACE: Final = (
+    conditions.BOUND_CONDITION,
+    conditions.CONFIRMED_CONDITION,
+    conditions.APPLIED_CONDITION,
+    conditions.AVAILABLE,
+    conditions.COUNTED,
+    conditions.MOVED,
+)
+LISTED_IN_VAIN: Final = (
+    "permits.hostNamespaces: {pattern} matches namespaces of {protected}, which are protected: no request gets them; "
+    "write names or beginnings that match none of these"
+)
+LONGEST: Final = 2000
+
+
+def patch_of(status: HostedClusterRequestStatus | HostingPolicyStatus) -> list[dict[str, Any]]:
+    """Return a JSON patch that replaces the whole status; a merge patch would keep fields of nested objects."""
+    return [{"op": "add", "path": "/status", "value": encode(status)}]
+
+
+def unscheduled(
+    request: HostedClusterRequest, decision: Decision, *, would_fit: tuple[str, ...], now: datetime
+) -> HostedClusterRequestStatus:
+    return structs.replace(
+        _without_place(request.status),
+        observedGeneration=request.metadata.generation,
+        phase=UNSCHEDULABLE,
+        rejections=decision.rejections,
+        wouldFit=would_fit,
+        conditions=_with(request, conditions.SCHEDULED, FALSE, decision.reason, decision.message, now=now),
+    )
+
+
+def refused(
+    request: HostedClusterRequest, *, reason: str, message: str, now: datetime
+) -> HostedClusterRequestStatus:
+    """A request that has no place because of something other than hosts, such as a missing Secret."""
+    return structs.replace(
+        request.status,
+        observedGeneration=request.metadata.generation,
+        phase=UNSCHEDULABLE,
+        rejections=(),
+        wouldFit=(),
+        conditions=_with(request, conditions.SCHEDULED, FALSE, reason, message, now=now),
+    )
+
+
+def reserved(
+    request: HostedClusterRequest,
+    decision: Decision,
+    host: HostKey,
+    *,
+    namespace: str,
+    policy: str,
+    template: HostingTemplate | None,
+    amounts: ResourceList,
+    timeout: Micros,
+    now: Micros,
+) -> HostedClusterRequestStatus:
+    since = from_micros(now // SECOND * SECOND)
+    message = ON_HOST.format(host=host.name, total=decision.total)
+    return HostedClusterRequestStatus(
+        observedGeneration=request.metadata.generation,
+        phase=RESERVED,
+        hostingCluster=HostingClusterReference(name=host.name, uid=host.uid),
+        manifestWork=work_name(request),
+        reservation=HostingReservation(
+            amounts=dict(as_quantities(amounts)),
+            since=since,
+            deadline=from_micros((now + timeout) // SECOND * SECOND),
+        ),
+        accepted=AcceptedRequest(namespace=namespace, policy=policy, template=template),
+        refusals=request.status.refusals,
+        total=decision.total,
+        scores=decision.scores,
+        rejections=decision.rejections,
+        conditions=tuple(
+            condition
+            for condition in _with(
+                request, conditions.SCHEDULED, TRUE, conditions.RESERVED, message, now=since
+            )
+            if condition.type != conditions.HOST_AVAILABLE
+        ),
+    )
+
+
+def waiting(
+    request: HostedClusterRequest, *, reason: str, message: str, now: datetime
+) -> HostedClusterRequestStatus:
+    """A request with a place whose ManifestWork is not written."""
+    return structs.replace(
+        request.status, conditions=_with(request, conditions.BOUND_CONDITION, FALSE, reason, message, now=now)
+    )
+
+
+def followed(
+    request: HostedClusterRequest, work: ManifestWork, *, counted: bool, now: datetime
+) -> HostedClusterRequestStatus:
+    """A request whose ManifestWork is written, by what the hosting cluster reports."""
+    status = request.status
+    assert status.hostingCluster is not None
+    host = status.hostingCluster.name
+    place = WORK_WRITTEN.format(namespace=work.metadata.namespace, name=work.metadata.name)
+    changed = _with(
+        request, conditions.BOUND_CONDITION, TRUE, conditions.MANIFEST_WORK_WRITTEN, place, now=now
+    )
+    confirmed = find_condition(status.conditions, conditions.CONFIRMED_CONDITION)
+    confirmed_once = confirmed is not None and confirmed.status == TRUE
+    problems = refused_manifests(work)
+    if problems:
+        reason = conditions.CONFLICT if all(map(is_conflict, problems)) else conditions.NOT_APPLIED
+        words = "; ".join(problems)
+        changed = _set(changed, request, conditions.APPLIED_CONDITION, FALSE, reason, words, now)
+    elif are_applied(work):
+        words = ALL_APPLIED.format(host=host)
+        changed = _set(
+            changed, request, conditions.APPLIED_CONDITION, TRUE, conditions.ALL_APPLIED, words, now
+        )
+    if is_reported(work, request):
+        changed = _set(
+            changed,
+            request,
+            conditions.CONFIRMED_CONDITION,
+            TRUE,
+            conditions.REPORTED,
+            APPLIED.format(host=host),
+            now,
+        )
+        confirmed_once = True
+        ready = is_control_plane_available(work, request)
+        reason = conditions.CONTROL_PLANE_READY if ready else conditions.NOT_READY
+        words = READY if ready else NOT_READY
+        changed = _set(changed, request, conditions.AVAILABLE, TRUE if ready else FALSE, reason, words, now)
+    elif not confirmed_once:
+        # Once confirmed, it stays confirmed: an agent that restarts reports nothing for a while.
+        reason = conditions.NOT_APPLIED if problems else conditions.NOT_REPORTED
+        words = "; ".join(problems)[:LONGEST] or WAITS_FOR_AGENT.format(host=host)
+        changed = _set(changed, request, conditions.CONFIRMED_CONDITION, FALSE, reason, words, now)
+    if counted and confirmed_once:
+        words = IN_LOAD.format(host=host)
+        changed = _set(changed, request, conditions.COUNTED, TRUE, conditions.IN_PUBLISHED_LOAD, words, now)
+    reservation = status.reservation
+    if confirmed_once and reservation is not None and reservation.deadline is not None:
+        reservation = structs.replace(reservation, deadline=None)
+    return structs.replace(
+        status,
+        observedGeneration=request.metadata.generation,
+        phase=CONFIRMED if confirmed_once else BOUND,
+        reservation=reservation,
+        refusals=() if confirmed_once else status.refusals,
+        conditions=changed,
+    )
+
+
+def move_waits(
+    request: HostedClusterRequest, status: HostedClusterRequestStatus, *, target: str, now: datetime
+) -> HostedClusterRequestStatus:
+    """Record that an approved move of an existing hosted cluster waits; an empty ``target`` withdraws that."""
+    assert status.hostingCluster is not None
+    if not target or target == status.hostingCluster.name:
+        kept = tuple(condition for condition in status.conditions if condition.type != conditions.MOVED)
+        return structs.replace(status, conditions=kept)
+    words = NOT_MOVED.format(host=status.hostingCluster.name, target=target)
+    changed = _set(status.conditions, request, conditions.MOVED, FALSE, conditions.DATA_ON_HOST, words, now)
+    return structs.replace(status, conditions=changed)
+
+
+def host_gone(request: HostedClusterRequest, *, now: datetime) -> HostedClusterRequestStatus:
+    """A request whose hosting cluster was deleted after its ManifestWork was written."""
+    assert request.status.hostingCluster is not None
+    words = GONE.format(host=request.status.hostingCluster.name)
+    changed = _with(request, conditions.CONFIRMED_CONDITION, UNKNOWN, conditions.HOST_GONE, words, now=now)
+    changed = _set(changed, request, conditions.BOUND_CONDITION, FALSE, conditions.HOST_GONE, words, now)
+    return structs.replace(request.status, conditions=changed)
+
+
+def with_host(
+    request: HostedClusterRequest, outage: Outage | None, *, policy: Policy, held: bool, now: datetime
+) -> HostedClusterRequestStatus:
+    """Record whether the hosting cluster of a request is available. Only outages, and their end, are written.
+
+    ``held``: whether the ManifestWork is being deleted, and waits for an agent.
+    """
+    status = request.status
+    assert status.hostingCluster is not None
+    host = status.hostingCluster.name
+    old = find_condition(status.conditions, conditions.HOST_AVAILABLE)
+    if outage is None:
+        if old is None:
+            return status
+        words = HOST_BACK.format(host=host)
+        changed = _with(request, conditions.HOST_AVAILABLE, TRUE, conditions.HOST_REPORTS, words, now=now)
+        return structs.replace(status, conditions=changed)
+    micros = to_micros(now)
+    lost = outage.is_lost(policy.lost_after, now=micros)
+    if held:
+        remedy = HELD.format(host=host, work=work_name(request))
+    elif not was_confirmed(request):
+        remedy = (PLACED_AGAIN if lost else WAITS_FOR_LOSS).format(host=host)
+    elif not lost:
+        remedy = WAITS_FOR_HOST
+    else:
+        remedy = (RECREATED if policy.recreates else NOT_RECREATED).format(host=host, policy=policy.name)
+    words = HOST_OUT.format(host=host, outage=outage.describe(policy.lost_after, now=micros), remedy=remedy)
+    reason = _outage_reason(outage, lost=lost)
+    began = outage.since.replace(microsecond=0) if outage.since is not None and outage.since <= now else None
+    since = began or now
+    recorded = None if old is None else old.lastTransitionTime
+    if began is not None and recorded is not None and recorded < began:
+        # It was available in between, unseen: an approval of the outage before must not apply to this one.
+        kept = tuple(
+            condition for condition in status.conditions if condition.type != conditions.HOST_AVAILABLE
+        )
+        request = structs.replace(request, status=structs.replace(status, conditions=kept))
+    changed = _with(request, conditions.HOST_AVAILABLE, FALSE, reason, words, now=since)
+    return structs.replace(status, conditions=changed)
+
+
+def _outage_reason(outage: Outage, *, lost: bool) -> str:
+    if outage.is_deleted:
+        return conditions.HOST_GONE
+    if outage.is_deleting:
+        return conditions.HOST_DELETING
+    return conditions.HOST_LOST if lost else conditions.HOST_UNAVAILABLE
+
+
+def releasing(
+    request: HostedClusterRequest, *, reason: str = "", message: str = "", now: datetime
+) -> HostedClusterRequestStatus:
+    """The place is being given up; it is held until the ManifestWork is deleted."""
+    changed = request.status.conditions
+    if reason:
+        changed = _with(request, conditions.SCHEDULED, FALSE, reason, message, now=now)
+    return structs.replace(request.status, phase=RELEASING, conditions=changed)
+
+
+def refused_on_host(
+    request: HostedClusterRequest, refusal: Refusal, *, host: HostKey, now: datetime
+) -> HostedClusterRequestStatus:
+    """A request whose hosting cluster will not create the hosted cluster: its place is being given up."""
+    message = REFUSED.format(host=host.name, message=refusal.message)
+    refusals = with_refusal(as_accepted(request), refusal, host=host, now=now)
+    status = releasing(request, reason=conditions.REFUSED, message=message, now=now)
+    return structs.replace(status, refusals=refusals)
+
+
+def retried(request: HostedClusterRequest, *, now: datetime) -> HostedClusterRequestStatus:
+    """A request without a place, whose due refusals no longer keep it from hosting clusters."""
+    return structs.replace(request.status, refusals=without_due(request.status.refusals, now=now))
+
+
+def released(request: HostedClusterRequest, *, now: datetime) -> HostedClusterRequestStatus:
+    """The place was given up, and nothing of it is left on the hub."""
+    status = request.status
+    scheduled = find_condition(status.conditions, conditions.SCHEDULED)
+    why = "" if scheduled is None or scheduled.status != FALSE else scheduled.reason
+    host = "" if status.hostingCluster is None else status.hostingCluster.name
+    message = GIVEN_UP.format(host=host, why=why or conditions.HOST_GONE)
+    updated = _with(request, conditions.SCHEDULED, FALSE, conditions.RELEASED, message, now=now)
+    return structs.replace(
+        _without_place(status),
+        phase=PENDING,
+        conditions=tuple(
+            condition
+            for condition in updated
+            if condition.type not in _OF_PLACE
+            # That its host was lost entitles the request to the room that is kept for this.
+            and (condition.type != conditions.HOST_AVAILABLE or condition.reason in conditions.LOSSES)
+        ),
+    )
+
+
+def is_overdue(request: HostedClusterRequest, *, now: datetime) -> bool:
+    """Return whether a reservation ended before the hosting cluster reported the HostedCluster."""
+    deadline = deadline_of(request)
+    return deadline is not None and deadline <= now
+
+
+def deadline_of(request: HostedClusterRequest) -> datetime | None:
+    """Return when the reservation ends; None once the HostedCluster is reported."""
+    reservation = request.status.reservation
+    if reservation is None or request.status.phase not in PLACED:
+        return None
+    confirmed = find_condition(request.status.conditions, conditions.CONFIRMED_CONDITION)
+    if confirmed is not None and confirmed.status == TRUE:
+        return None
+    return reservation.deadline
+
+
+def policy_status(policy: HostingPolicy, state: HostingState, *, now: datetime) -> HostingPolicyStatus:
+    """What the hosting clusters of a policy carry, and how much more."""
+    applied = policy_of(policy)
+    hosts = unknown = hosted = pending = free = 0
+    small = Demand(size=SMALL, single=False, amounts={HOSTED: MILLI, SLOTS: MILLI, **SIZES[SMALL]})
+    for facts in state.facts.values():
+        if policy.metadata.name not in facts.policies:
+            continue
+        hosts += 1
+        residents = list(state.on(facts.key))
+        pending += sum(resident.confirmed is None for resident in residents) + len(facts.promised)
+        capacity = facts.capacity
+        if not isinstance(capacity, Capacity):
+            unknown += 1
+            hosted += len(residents) + len(facts.promised)
+            continue
+        hosted += len(residents) + len(facts.promised) + capacity.others.get(HOSTED, 0) // MILLI
+        left, asked = state.free(facts.key), capacity.amounts_for(small)
+        free += min(max(0, left.get(resource, 0)) // amount for resource, amount in asked.items() if amount)
+    conflict, protected = state.conflict_of(applied.name), _protected(applied)
+    reason = conditions.PROTECTED_NAMESPACE if protected else conditions.APPLIES
+    condition = Condition(
+        type=conditions.VALID,
+        status=FALSE if conflict or protected else TRUE,
+        reason=conditions.CONFLICTING if conflict else reason,
+        message=conflict or protected,
+        observedGeneration=policy.metadata.generation,
+    )
+    return HostingPolicyStatus(
+        hosts=hosts,
+        unknownHosts=unknown,
+        hostedClusters=hosted,
+        reserved=pending,
+        freeSlots=min(free, 2**31 - 1),
+        conditions=set_condition(policy.status.conditions, condition, now=now),
+    )
+
+
+def _protected(policy: Policy) -> str:
+    """Return which namespaces a policy lists in vain."""
+    for pattern in policy.permits.host_namespaces:
+        if protected := overlapping(pattern):
+            return LISTED_IN_VAIN.format(pattern=pattern, protected=protected)
+    return ""
+
+
+def _without_place(status: HostedClusterRequestStatus) -> HostedClusterRequestStatus:
+    return structs.replace(
+        status,
+        hostingCluster=None,
+        manifestWork="",
+        reservation=None,
+        accepted=None,
+        total=None,
+        scores=(),
+        rejections=(),
+        wouldFit=(),
+    )
+
+
+def _with(
+    request: HostedClusterRequest, type_: str, status: str, reason: str, message: str, *, now: datetime
+) -> tuple[Condition, ...]:
+    return _set(request.status.conditions, request, type_, status, reason, message, now)
+
+
+def _set(
+    current: Iterable[Condition],
+    request: HostedClusterRequest,
+    type_: str,
+    status: str,
+    reason: str,
+    message: str,
+    now: datetime,
+) -> tuple[Condition, ...]:
+    condition = Condition(
+        type=type_,
+        status=status,
+        reason=reason,
+        message=message[:LONGEST],
+        observedGeneration=request.metadata.generation,
+    )
+    return set_condition(tuple(current), condition, now=now)
