@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from fairway.api.cluster import ManagedCluster
 from fairway.api.resources import MANAGED_CLUSTERS
+from kubewire.api.resource import key_of
 from kubewire.client import informer as informers
 from kubewire.client.clock import Backoff
 from kubewire.client.connection import Connection
@@ -166,6 +167,10 @@ faults = st.one_of(
 steps = st.lists(st.one_of(writes, writes, simple, faults), max_size=25)
 
 
+def values_of(cluster: ManagedCluster) -> tuple[str, ...]:
+    return tuple(cluster.metadata.labels.values())
+
+
 async def play(steps: list[Step], *, streaming: Literal["yes", "refused", "ignored"], page: int) -> None:
     async with FakeServer(streaming=streaming) as hub:
         hub.put("a")
@@ -175,6 +180,7 @@ async def play(steps: list[Step], *, streaming: Literal["yes", "refused", "ignor
             informer = Informer(client, MANAGED_CLUSTERS, page=page, list_timeout=0.02, backoff=QUICK)
             harness = InformerHarness(hub, informer)
             informer.subscribe(harness.mirror)
+            index = informer.index(values_of)
             async with informer:
                 for act in steps:
                     await act(harness)
@@ -183,6 +189,12 @@ async def play(steps: list[Step], *, streaming: Literal["yes", "refused", "ignor
                 await harness.settle()
                 assert harness.mirror.broken == []
                 assert informer.store == harness.mirror.store
+                for value in range(10):
+                    labelled = [
+                        cluster for cluster in informer.store.values() if str(value) in values_of(cluster)
+                    ]
+                    assert sorted(index.find(str(value)), key=key_of) == sorted(labelled, key=key_of)
+                    assert index.count(str(value)) == len(labelled)
 
 
 @pytest.fixture(autouse=True, scope="module")

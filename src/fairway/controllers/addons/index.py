@@ -28,7 +28,7 @@ from fairway.controllers.addons.rollout_plan import Group
 from fairway.controllers.kinds import ROLE_BINDINGS, RoleBinding
 from fairway.controllers.runtime.informer_factory import InformerFactory
 from kubewire.api.meta import TRUE, find_condition
-from kubewire.api.resource import Key
+from kubewire.api.resource import Key, key_of
 from kubewire.client import Batch, Updated
 from kubewire.client.csr import SIGNING_REQUESTS, CertificateSigningRequest
 from kubewire.client.lease import LEASES
@@ -49,29 +49,24 @@ class AddOnIndex:
         self.bindings = informers.of(ROLE_BINDINGS)
         self.requests = informers.of(SIGNING_REQUESTS)
         self.leases = informers.of(LEASES, fields=f"metadata.name={LEASE}")
-        self._on_cluster: defaultdict[str, set[str]] = defaultdict(set)
-        self._of_name: defaultdict[str, set[str]] = defaultdict(set)
         self._pages: defaultdict[Key, dict[Key, frozenset[str]]] = defaultdict(dict)
-        self._waiting: defaultdict[Key, set[str]] = defaultdict(set)
-        self._granted: defaultdict[Key, set[str]] = defaultdict(set)
-        self._works: defaultdict[Key, set[Key]] = defaultdict(set)
+        """The clusters in each page of a Placement. Pages are large, and most questions are about one cluster."""
+        self._on_cluster = self.add_ons.index(cluster_of)
+        self._of_name = self.add_ons.index(name_of)
+        self._waiting = self.requests.index(waiting_for)
+        self._granted = self.bindings.index(granted_to)
+        self._works = self.works.index(owner_of_work)
         """By cluster and add-on, also those on a hosting cluster."""
-        self.add_ons.subscribe(self._index_add_ons)
         self.decisions.subscribe(self._index_decisions)
-        self.requests.subscribe(self._index_requests)
-        self.bindings.subscribe(self._index_bindings)
-        self.works.subscribe(self._index_works)
 
     def add_ons_on(self, cluster: str) -> Iterator[ManagedClusterAddOn]:
-        for name in sorted(self._on_cluster.get(cluster, ())):
-            yield self.add_ons.store[cluster, name]
+        yield from sorted(self._on_cluster.find(cluster), key=key_of)
 
     def add_ons_named(self, name: str) -> Iterator[ManagedClusterAddOn]:
-        for cluster in sorted(self._of_name.get(name, ())):
-            yield self.add_ons.store[cluster, name]
+        yield from sorted(self._of_name.find(name), key=key_of)
 
     def count_named(self, name: str) -> int:
-        return len(self._of_name.get(name, ()))
+        return self._of_name.count(name)
 
     def selected_clusters(self, placement: Key) -> frozenset[str]:
         """The clusters that a Placement selects; none if it does not exist."""
@@ -99,9 +94,9 @@ class AddOnIndex:
         """The ManifestWorks of an add-on, in the cluster's namespace and in that of its hosting cluster."""
         meta = add_on.metadata
         places = meta.namespace, meta.annotations.get(names.HOSTING_CLUSTER)
-        for key in sorted(self._works.get((meta.namespace, meta.name), ())):
-            if key[0] in places:
-                yield self.works.store[key]
+        for work in sorted(self._works.find((meta.namespace, meta.name)), key=key_of):
+            if work.metadata.namespace in places:
+                yield work
 
     def has(self, placement: Key, cluster: str) -> bool:
         if placement not in self.placements.store:
@@ -144,8 +139,7 @@ class AddOnIndex:
     def granted(self, add_on: ManagedClusterAddOn) -> Iterator[RoleBinding]:
         """The bindings of the add-on in the cluster's namespace."""
         meta = add_on.metadata
-        for name in sorted(self._granted.get((meta.namespace, meta.name), ())):
-            binding = self.bindings.store[meta.namespace, name]
+        for binding in sorted(self._granted.find((meta.namespace, meta.name)), key=key_of):
             if any(reference.uid == meta.uid for reference in binding.metadata.ownerReferences):
                 yield binding
 
@@ -162,23 +156,13 @@ class AddOnIndex:
 
     def waiting(self, add_on: Key) -> Iterable[str]:
         """Undecided certificate requests of an add-on on a cluster."""
-        return tuple(self._waiting.get(add_on, ()))
+        return [request.metadata.name for request in self._waiting.find(add_on)]
 
     def work(self, cluster: str, name: str) -> ManifestWork | None:
         return self.works.get(name, namespace=cluster)
 
     def cluster(self, name: str) -> ManagedCluster | None:
         return self.clusters.get(name)
-
-    def _index_add_ons(self, batch: Batch[ManagedClusterAddOn]) -> None:
-        for add_on in old_and_new(batch):
-            cluster, name = add_on.metadata.namespace, add_on.metadata.name
-            if (cluster, name) in self.add_ons.store:
-                self._on_cluster[cluster].add(name)
-                self._of_name[name].add(cluster)
-            else:
-                _drop(self._on_cluster, cluster, name)
-                _drop(self._of_name, name, cluster)
 
     def _index_decisions(self, batch: Batch[PlacementDecision]) -> None:
         for page in old_and_new(batch):
@@ -188,40 +172,6 @@ class AddOnIndex:
             if now is not None:
                 clusters = frozenset(decision.clusterName for decision in now.status.decisions)
                 self._pages[placement_of(now)][key] = clusters
-
-    def _index_bindings(self, batch: Batch[RoleBinding]) -> None:
-        for binding in old_and_new(batch):
-            meta = binding.metadata
-            if names.TEMPLATE_LABEL not in meta.labels:
-                continue
-            key = meta.namespace, meta.labels.get(names.ADD_ON_LABEL, "")
-            now = self.bindings.get(meta.name, namespace=meta.namespace)
-            if now is not None and now.metadata.labels == meta.labels:
-                self._granted[key].add(meta.name)
-            else:
-                _drop(self._granted, key, meta.name)
-
-    def _index_works(self, batch: Batch[ManifestWork]) -> None:
-        for work in old_and_new(batch):
-            if (add_on := add_on_of_work(work)) is None:
-                continue
-            key = work.metadata.namespace, work.metadata.name
-            now = self.works.store.get(key)
-            if now is not None and add_on_of_work(now) == add_on:
-                self._works[add_on].add(key)
-            else:
-                _drop(self._works, add_on, key)
-
-    def _index_requests(self, batch: Batch[CertificateSigningRequest]) -> None:
-        for request in old_and_new(batch):
-            key = add_on_of(request)
-            if key is None or not is_klusterlet(request, key[0]):
-                continue  # any requester can set the label; only requests of the cluster itself are kept
-            now = self.requests.get(request.metadata.name)
-            if now is not None and not now.decided:
-                self._waiting[key].add(request.metadata.name)
-            else:
-                _drop(self._waiting, key, request.metadata.name)
 
 
 def old_and_new(batch: Batch[Any]) -> Iterator[Any]:
@@ -257,9 +207,27 @@ def add_on_of(request: CertificateSigningRequest) -> Key | None:
     return (cluster, add_on) if cluster and add_on else None
 
 
-def _drop(index: defaultdict[Any, set[Any]], key: object, value: object) -> None:
-    values = index.get(key)
-    if values is not None:
-        values.discard(value)
-        if not values:
-            del index[key]
+def cluster_of(add_on: ManagedClusterAddOn) -> tuple[str]:
+    return (add_on.metadata.namespace,)
+
+
+def name_of(add_on: ManagedClusterAddOn) -> tuple[str]:
+    return (add_on.metadata.name,)
+
+
+def owner_of_work(work: ManifestWork) -> tuple[Key, ...]:
+    add_on = add_on_of_work(work)
+    return () if add_on is None else (add_on,)
+
+
+def granted_to(binding: RoleBinding) -> tuple[Key, ...]:
+    meta = binding.metadata
+    if names.TEMPLATE_LABEL not in meta.labels:
+        return ()
+    return ((meta.namespace, meta.labels.get(names.ADD_ON_LABEL, "")),)
+
+
+def waiting_for(request: CertificateSigningRequest) -> tuple[Key, ...]:
+    """Only requests of the cluster itself count: any requester can set the label."""
+    add_on = add_on_of(request)
+    return () if add_on is None or request.decided or not is_klusterlet(request, add_on[0]) else (add_on,)

@@ -2,7 +2,7 @@
 
     kubeconfig ──▶ connection (address, tls, credentials) ──▶ transport (retries) ──▶ rest.Client
     transport ──▶ exchange (ordinary requests) or session (aiohttp: watches, lists, proxies)
-    rest.Client ──▶ informer (list and watch) ──▶ replica (the store) ──▶ batches of changes ──▶ workqueue
+    rest.Client ──▶ informer (list and watch) ──▶ replica (the store) ──▶ batches of changes ──▶ index, workqueue
 
 Objects are decoded straight into typed Structs, so a watch event costs microseconds. Decoding drops unknown fields, so
 a typed object is never sent back whole: writes are creations, or patches of the fields we own. ``resource`` is the path
@@ -35,6 +35,7 @@ from kubewire.client.errors import (
 )
 from kubewire.client.events import HubEvents, Recorder
 from kubewire.client.fence import Fence, LeaderError, Lost, Unconfirmed
+from kubewire.client.index import Index
 from kubewire.client.informer import Informer
 from kubewire.client.kubeconfig import Kubeconfig, load
 from kubewire.client.leader import Elector
@@ -66,6 +67,7 @@ __all__ = [
     "Forbidden",
     "HubEvents",
     "HubLease",
+    "Index",
     "Informer",
     "Invalid",
     "KubeError",

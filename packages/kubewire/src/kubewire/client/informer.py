@@ -47,6 +47,7 @@ from kubewire.client.errors import (
     ServerError,
     TransportError,
 )
+from kubewire.client.index import Index, Values
 from kubewire.client.log_throttle import LogThrottle
 from kubewire.client.replica import Replica, number_of
 from kubewire.client.rest import PAGE, Client
@@ -119,6 +120,7 @@ class Informer(Generic[T]):
         self._watch_seconds, self._relist_after, self._backoff = watch_seconds, relist_after, backoff
         self._replica: Replica[T] = Replica()
         self._handlers: list[Handler[T]] = []
+        self._indexes: dict[Values[T], Index[T]] = {}
         self._undelivered: dict[Key, list[Change[T]]] = {}
         """Changes of the last list, in order."""
         self._list_needed = True
@@ -200,6 +202,15 @@ class Informer(Generic[T]):
                 self._handlers.remove(handler)
 
         return unsubscribe
+
+    def index(self, values: Values[T]) -> Index[T]:
+        """Return the index of the store by these values, one for each function. Handlers find each change in it."""
+        index = self._indexes.get(values)
+        if index is None:
+            # The new index begins with the store, which has these changes already.
+            self._deliver_part(len(self._undelivered))
+            index = self._indexes[values] = Index(values, self.store)
+        return index
 
     async def changes(self) -> AsyncGenerator[Batch[T], None]:
         """Iterate over the batches; those that arrive between two iterations are merged into one."""
@@ -438,6 +449,8 @@ class Informer(Generic[T]):
             self._throttle.log(logging.WARNING, topic, UNREADABLE, self.resource.kind, obj.name, obj.reason)
 
     def _publish(self, batch: Batch[T]) -> None:
+        for index in self._indexes.values():
+            self._notify(index.update, batch)
         for handler in tuple(self._handlers):
             self._notify(handler, batch)
 
