@@ -142,6 +142,8 @@ def test_demand_is_read_from_annotations_and_ignored_if_unreadable() -> None:
         unit={"cpu": 250, "memory": GI},
         generation=3,
     )
+    endless = {**dict.fromkeys(names, size), neonvm.GENERATION: "9" * 5000}
+    assert neonvm.demand_of(vm(annotations=endless)) == replace(demand, generation=0)
     assert neonvm.demand_of(vm()) is None
     assert neonvm.demand_of(vm(annotations=dict.fromkeys(names, "{"))) is None
 

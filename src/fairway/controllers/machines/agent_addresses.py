@@ -7,7 +7,7 @@ A pod on the network of its node has the node's address, which all such pods of 
 
 import ipaddress
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,7 +15,7 @@ from aiohttp import web
 
 from fairway.api.pod import Pod
 from fairway.controllers.machines.agent_access import Agent, AgentRefused
-from kubewire.api.resource import Key, key_of
+from kubewire.client import Index
 
 NO_AGENT: Final = "{address} is not the address of a running pod of the agents ({selector})"
 SEVERAL_NODES: Final = "pods of the agents on several nodes have the address {address}"
@@ -43,39 +43,23 @@ class AgentSelector:
     def __str__(self) -> str:
         return f"{self.namespace}/" + ",".join(f"{name}={value}" for name, value in self.labels.items())
 
-    def selects(self, pod: Pod) -> bool:
-        meta = pod.metadata
-        return meta.namespace == self.namespace and self.labels.items() <= meta.labels.items()
+    def addresses_of(self, pod: Pod) -> Sequence[str]:
+        """Return the addresses of a pod, if it is an agent that runs."""
+        meta, status = pod.metadata, pod.status
+        if meta.namespace != self.namespace or not self.labels.items() <= meta.labels.items():
+            return ()
+        # The address of a pod that has finished may belong to another one by now.
+        if not pod.spec.nodeName or pod.finished:
+            return ()
+        addresses = (status.podIP, *(address.ip for address in status.podIPs))
+        return [plain for address in addresses if (plain := _plain(address))]
 
 
 class AgentAddresses:
-    def __init__(self, selector: AgentSelector) -> None:
-        self.selector = selector
-        self._addresses: dict[Key, frozenset[str]] = {}
-        self._nodes: dict[str, dict[Key, str]] = {}
-        """The nodes of the pods that have an address: one pod, except while the address passes to another one."""
+    """``pods`` has the pods by ``AgentSelector.addresses_of``."""
 
-    def upsert(self, pod: Pod) -> None:
-        self.delete(pod)
-        if not self.selector.selects(pod):
-            return
-        status = pod.status
-        # The address of a pod that has finished may belong to another one by now.
-        if pod.spec.nodeName and not pod.finished:
-            known = frozenset(
-                filter(None, map(_plain, (status.podIP, *(address.ip for address in status.podIPs))))
-            )
-            self._addresses[key_of(pod)] = known
-            for address in known:
-                self._nodes.setdefault(address, {})[key_of(pod)] = pod.spec.nodeName
-
-    def delete(self, pod: Pod) -> None:
-        key = key_of(pod)
-        for address in self._addresses.pop(key, ()):
-            nodes = self._nodes[address]
-            del nodes[key]
-            if not nodes:
-                del self._nodes[address]
+    def __init__(self, selector: AgentSelector, pods: Index[Pod]) -> None:
+        self.selector, self._pods = selector, pods
 
     async def identify(self, request: web.BaseRequest) -> Agent:
         """Raises AgentRefused."""
@@ -84,7 +68,8 @@ class AgentAddresses:
 
     def agent_at(self, address: str) -> Agent:
         """Return the agent that has an address. Raises AgentRefused."""
-        nodes = set(self._nodes.get(address, {}).values())
+        # One pod, except while the address passes to another one.
+        nodes = {pod.spec.nodeName for pod in self._pods.find(address)}
         if not nodes:
             raise AgentRefused(403, NO_AGENT.format(address=address, selector=self.selector))
         if len(nodes) > 1:

@@ -15,6 +15,7 @@ from fairway.api.resources import MACHINE_MIGRATIONS
 from fairway.controllers.machines.agent_addresses import AgentAddresses, AgentSelector
 from fairway.controllers.machines.hypervisors import HYPERVISORS, served_hypervisors, watch_hypervisors
 from fairway.controllers.machines.kinds import KUBEVIRTS
+from fairway.controllers.machines.objects import owners_of
 from fairway.controllers.machines.options import MachineOptions
 from fairway.controllers.machines.virtual_machines import VirtualMachines
 from fairway.controllers.machines.writer import MachineWriter
@@ -29,7 +30,6 @@ from fairway.controllers.runtime.informer_factory import InformerFactory
 from fairway.controllers.runtime.optional_kinds import OptionalKinds
 from fairway.controllers.runtime.reconciler import Reconciler
 from fairway.controllers.runtime.slicing import in_slices
-from fairway.controllers.runtime.store_changes import each_change
 from fairway.controllers.runtime.write_limiter import WriteLimiter
 from fairway.controllers.runtime.writer import Writer
 from fairway.engine.queue import SchedulingQueue
@@ -120,6 +120,7 @@ class MachinesController(Reconciler[PodsKey]):
     def watch(self, informers: InformerFactory) -> None:
         self._informers = PodInformers(informers, groups=self._groups, storage=self._storage)
         if self._options is not None:
+            self._informers.pods.index(owners_of)  # now, while there are no pods
             kinds, changed = self._options.kinds, self._hypervisors_changed.set
             self._hypervisors = watch_hypervisors(informers, kinds, changed=changed)
             if self._options.records:
@@ -180,9 +181,7 @@ class MachinesController(Reconciler[PodsKey]):
 
     def follow_agents(self, selector: AgentSelector) -> AgentAddresses:
         """Return the addresses of the agents' pods, as the hub shows them from now on."""
-        agents = AgentAddresses(selector)
-        self._informers.pods.subscribe(lambda batch: each_change(batch, agents.upsert, agents.delete))
-        return agents
+        return AgentAddresses(selector, self._informers.pods.index(selector.addresses_of))
 
     def replied(self, status: int, seconds: float) -> None:
         """Count a reply to an agent."""
@@ -205,11 +204,14 @@ class MachinesController(Reconciler[PodsKey]):
         """Start a term. The hub may have very many pods: leases and requests are served meanwhile, and changes wait."""
         term = self._new_term()
         self._begun.clear()
+        self._informers.hold()
         try:
             if term.machines is not None:
                 await in_slices(term.machines.load(), clock=self.clock)
             await in_slices(self._informers.load(term.pods), clock=self.clock)
             self._term = term
+            if term.machines is not None:
+                term.machines.begin()
             self._informers.report_to(term.pods)
             if term.machines is not None:
                 term.machines.start()

@@ -139,11 +139,10 @@ class MachineDriver:
         """Return how many migrations KubeVirt carries out at once, and how many of other clients there are. ``find``
         returns our own migration with an id."""
         others, elsewhere = Counter[HostKey](), 0
-        for key in self._objects.unfinished:
-            migration = self._objects.instance_migrations.get(key)
-            if migration is None or find_record(migration, find) is not None:
+        for migration in self._objects.unfinished():
+            if find_record(migration, find) is not None:
                 continue
-            instance = self._objects.instances.get((key[0], migration.spec.vmiName))
+            instance = self._objects.instances.get((migration.metadata.namespace, migration.spec.vmiName))
             host = None if instance is None else self._objects.hosts.get(instance.status.nodeName)
             if host is None:
                 elsewhere += 1

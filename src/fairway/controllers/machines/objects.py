@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from fairway.api.kubevirt import KUBEVIRT_GROUP, VirtualMachineInstance, VirtualMachineInstanceMigration
@@ -25,19 +25,63 @@ from fairway.workloads.machines.migration_record import HypervisorObject, annota
 from fairway.workloads.machines.neonvm import MIGRATION_KIND, demand_of, machine_of
 from fairway.workloads.machines.size import charge
 from kubewire.api.quantity import QuantityError
+from kubewire.client import Index
 
 log: Final = logging.getLogger(__name__)
 
 NO_MACHINE: Final = "the virtual machine of the pod is not known yet"
 UNREADABLE_RECORD: Final = "ignoring %s %s/%s: %s"
 
+UNFINISHED: Final = "unfinished"
+
 ObjectKey = tuple[str, str]
 """(namespace, name)."""
 
 
+OWNERS: Final[Mapping[str, str]] = {
+    VIRTUAL_MACHINE: NEON_GROUP,
+    MIGRATION_KIND: NEON_GROUP,
+    INSTANCE_KIND: KUBEVIRT_GROUP,
+}
+"""The groups of the kinds that own the pods of virtual machines."""
+
+
+def owners_of(pod: Pod) -> list[Identity]:
+    """Return the machines and migrations that own a pod, and the migration of KubeVirt whose target its label says it
+    is. These are the values of ``MachineIndexes.pods``."""
+    meta = pod.metadata
+    owners: list[Identity] = []
+    for owner in meta.ownerReferences:
+        # Most pods have an owner of another kind, and very many pods are indexed in one go.
+        if owner.kind in OWNERS and OWNERS[owner.kind] == owner.apiVersion.partition("/")[0]:
+            owners.append((owner.kind, meta.namespace, owner.name))
+            if owner.kind == INSTANCE_KIND and MIGRATION_LABEL in meta.labels:
+                owners.append((MIGRATION_LABEL, meta.namespace, meta.labels[MIGRATION_LABEL]))
+    return owners
+
+
+def moved_machine(migration: VirtualMachineMigration) -> tuple[ObjectKey]:
+    return ((migration.metadata.namespace, migration.spec.vmName),)
+
+
+def progress_of(migration: VirtualMachineInstanceMigration) -> tuple[str, ...]:
+    return (UNFINISHED,) if kubevirt.is_unfinished(migration) else ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineIndexes:
+    """What is found in the stores of informers without a search. Dry runs need none of it."""
+
+    pods: Index[Pod] = field(default_factory=lambda: Index(owners_of, {}))
+    migrations: Index[VirtualMachineMigration] = field(default_factory=lambda: Index(moved_machine, {}))
+    instance_migrations: Index[VirtualMachineInstanceMigration] = field(
+        default_factory=lambda: Index(progress_of, {})
+    )
+    """KubeVirt keeps very many that have ended; the others have the value ``UNFINISHED``."""
+
+
 class MachineObjects:
-    """The stores are live views of informers. ``index_all`` comes first; ``index`` and ``drop`` follow the changes of
-    pods. Pods are indexed here only by what no other index has: the virtual machine that they run."""
+    """The stores are live views of informers. ``load_hosts`` comes first."""
 
     def __init__(
         self,
@@ -50,6 +94,7 @@ class MachineObjects:
         instances: Mapping[ObjectKey, VirtualMachineInstance] | None = None,
         instance_migrations: Mapping[ObjectKey, VirtualMachineInstanceMigration] | None = None,
         recorded: Mapping[ObjectKey, MachineMigration] | None = None,
+        indexes: MachineIndexes | None = None,
     ) -> None:
         self.nodes, self.pods, self.machines, self.migrations = nodes, pods, machines, migrations
         self.instances = {} if instances is None else instances
@@ -58,65 +103,29 @@ class MachineObjects:
         self._has_instances = instances is not None
         self._resources = resources
         self.hosts: dict[str, HostKey] = {}
-        self._of_machine: dict[Identity, dict[ObjectKey, None]] = {}
-        self._indexed: dict[ObjectKey, Identity] = {}
-        """The virtual machine under which a pod is indexed. It changes when the owner of a pod is observed later."""
-        self.unfinished: dict[ObjectKey, None] = {}
-        """VirtualMachineInstanceMigrations that have not ended: KubeVirt keeps very many that have."""
-        self._targets: dict[ObjectKey, ObjectKey] = {}
-        """KubeVirt's target pods, by namespace and uid of their migration."""
+        self._indexes = MachineIndexes() if indexes is None else indexes
 
-    def index_all(self) -> Steps[None]:
-        """Index all nodes and pods as they are now."""
-        nodes, pods = list(self.nodes.values()), list(self.pods.values())
-        for node in nodes:
-            self.hosts[node.metadata.name] = host_of(node)
-        for some in strides(pods):
+    def load_hosts(self) -> Steps[None]:
+        """Take all nodes as they are now."""
+        for nodes in strides(list(self.nodes.values())):
             yield
-            for pod in some:
-                self.index(pod)
-        for migrations in strides(list(self.instance_migrations.values())):
-            yield
-            for migration in migrations:
-                self.index_migration(migration)
+            for node in nodes:
+                self.hosts[node.metadata.name] = host_of(node)
 
-    def index_migration(self, migration: VirtualMachineInstanceMigration) -> None:
-        key = (migration.metadata.namespace, migration.metadata.name)
-        if kubevirt.is_unfinished(migration) and key in self.instance_migrations:
-            self.unfinished[key] = None
-        else:
-            self.unfinished.pop(key, None)
-
-    def index(self, pod: Pod) -> None:
-        key, vm = _key(pod), self.machine_name(pod)
-        if self._indexed.get(key) == vm:
-            return
-        self.drop(pod)
-        if vm is not None:
-            self._indexed[key] = vm
-            self._of_machine.setdefault(vm, {})[key] = None
-            if vm[0] == INSTANCE_KIND and MIGRATION_LABEL in pod.metadata.labels:
-                self._targets[key[0], pod.metadata.labels[MIGRATION_LABEL]] = key
-
-    def drop(self, pod: Pod) -> None:
-        key = _key(pod)
-        vm = self._indexed.pop(key, None)
-        if vm is not None:
-            pods = self._of_machine[vm]
-            del pods[key]
-            if not pods:
-                del self._of_machine[vm]
-        job = (key[0], pod.metadata.labels.get(MIGRATION_LABEL, ""))
-        if self._targets.get(job) == key:
-            del self._targets[job]
+    def unfinished(self) -> list[VirtualMachineInstanceMigration]:
+        """Return the migrations of KubeVirt that have not ended."""
+        return self._indexes.instance_migrations.find(UNFINISHED)
 
     def pods_of(self, vm: Identity) -> list[Pod]:
         """Return the pods of a virtual machine: the one that runs it, and targets of its migrations."""
-        return [self.pods[key] for key in self._of_machine.get(vm, {}) if key in self.pods]
+        migrations = self._indexes.migrations.find(vm[1:]) if vm[0] == VIRTUAL_MACHINE else []
+        owners = [vm, *((MIGRATION_KIND, vm[1], migration.metadata.name) for migration in migrations)]
+        pods = {key_of(pod): pod for owner in owners for pod in self._indexes.pods.find(owner)}
+        return [pod for pod in pods.values() if self.machine_name(pod) == vm]
 
     def pod_of_migration(self, namespace: str, uid: str) -> Pod | None:
         """Return the target pod of a VirtualMachineInstanceMigration."""
-        return self.pods.get(self._targets.get((namespace, uid), ("", "")))
+        return next(reversed(self._indexes.pods.find((MIGRATION_LABEL, namespace, uid))), None)
 
     def target_of(self, migration: VirtualMachineMigration | VirtualMachineInstanceMigration) -> Pod | None:
         meta = migration.metadata
@@ -128,13 +137,10 @@ class MachineObjects:
         """Return the virtual machine of a pod. Owners decide: every user of the namespace may set a label."""
         namespace = pod.metadata.namespace
         for owner in pod.metadata.ownerReferences:
-            group = owner.apiVersion.partition("/")[0]
-            if group == KUBEVIRT_GROUP and owner.kind == INSTANCE_KIND and self._has_instances:
-                return INSTANCE_KIND, namespace, owner.name
-            if group != NEON_GROUP:
+            if OWNERS.get(owner.kind) != owner.apiVersion.partition("/")[0]:
                 continue
-            if owner.kind == VIRTUAL_MACHINE:
-                return VIRTUAL_MACHINE, namespace, owner.name
+            if owner.kind == VIRTUAL_MACHINE or (owner.kind == INSTANCE_KIND and self._has_instances):
+                return owner.kind, namespace, owner.name
             if owner.kind == MIGRATION_KIND:
                 migration = self.migrations.get((namespace, owner.name))
                 if migration is not None and migration.metadata.uid == owner.uid:
@@ -182,11 +188,7 @@ class MachineObjects:
         name = self.machine_name(pod)
         if name is not None and name[0] == INSTANCE_KIND:
             return self.instance_of_pod(pod) is None
-        owned = any(
-            owner.apiVersion.partition("/")[0] == NEON_GROUP
-            and owner.kind in (VIRTUAL_MACHINE, MIGRATION_KIND)
-            for owner in pod.metadata.ownerReferences
-        )
+        owned = any(kind in (VIRTUAL_MACHINE, MIGRATION_KIND) for kind, _, _ in owners_of(pod))
         return owned and self.machine_of_pod(pod) is None
 
     def observed(self, pod: Pod) -> MachineObserved | None:
@@ -293,7 +295,3 @@ def host_of(node: Node) -> HostKey:
 def key_of(pod: Pod) -> WorkloadKey:
     meta = pod.metadata
     return WorkloadKey.of(meta)
-
-
-def _key(pod: Pod) -> ObjectKey:
-    return pod.metadata.namespace, pod.metadata.name

@@ -51,8 +51,6 @@ class MachineObservations:
     def __init__(
         self,
         *,
-        nodes: Informer[Node],
-        pods: Informer[Pod],
         hypervisors: Hypervisors,
         records: Informer[MachineMigration] | None,
         objects: MachineObjects,
@@ -61,24 +59,22 @@ class MachineObservations:
         hooks: SchedulingHooks,
         resources: tuple[str, ...],
     ) -> None:
-        self._nodes, self._pods, self._hypervisors, self._records = nodes, pods, hypervisors, records
+        self._hypervisors, self._records = hypervisors, records
         self._objects, self._driver, self._reports = objects, driver, reports
         self._hooks, self._resources = hooks, resources
         self._store_changes = StoreChanges()
 
     def load(self) -> Steps[None]:
-        """Index what the hub shows now. Changes wait for ``release``."""
+        """Take the nodes that the hub shows now. Changes of machines and migrations wait for ``release``."""
         changes = self._store_changes
         changes.hold()
-        changes.follow(self._nodes, self._node_changed, self._node_deleted)
-        changes.follow(self._pods, self._pod_changed, self._pod_deleted)
         for hypervisor in self._hypervisors.values():
             changes.follow(hypervisor.machines, self._machine_changed, self._machine_changed)
             changes.follow(hypervisor.migrations, self._migration_changed, self._migration_deleted)
         if self._records is not None:
             changes.follow(self._records, self._record_changed, self._record_deleted)
         changes.hold()  # the first batches have all objects, which are listed now
-        yield from self._objects.index_all()
+        yield from self._objects.load_hosts()
 
     def release(self) -> None:
         """Report what changed since ``load``, and all later changes."""
@@ -95,7 +91,7 @@ class MachineObservations:
 
     # Nodes and pods
 
-    def _node_changed(self, node: Node) -> None:
+    def upsert_node(self, node: Node) -> None:
         name, host = node.metadata.name, host_of(node)
         known = self._objects.hosts.get(name)
         if known is not None and known != host:
@@ -113,7 +109,7 @@ class MachineObservations:
                 if pod is not None and pod.spec.nodeName == name:
                     self._observe_pod(pod)
 
-    def _node_deleted(self, node: Node) -> None:
+    def delete_node(self, node: Node) -> None:
         if self._objects.hosts.get(node.metadata.name) == host_of(node):
             del self._objects.hosts[node.metadata.name]
         self._lose(host_of(node))
@@ -122,8 +118,7 @@ class MachineObservations:
         if self._driver.state.ledger.account(host) is not None:
             self._driver.send(events.HostGone(host))
 
-    def _pod_changed(self, pod: Pod) -> None:
-        self._objects.index(pod)
+    def upsert_pod(self, pod: Pod) -> None:
         self._observe_pod(pod)
         self._review_nominations(key_of(pod))
         if pod.finished:  # KubeVirt keeps the pods that machines have left
@@ -131,12 +126,10 @@ class MachineObservations:
         else:
             self._observe_migrations(self._objects.machine_name(pod))
 
-    def _pod_deleted(self, pod: Pod) -> None:
+    def delete_pod(self, pod: Pod) -> None:
         self._remove(key_of(pod))
         self._review_nominations(key_of(pod))
-        vm = self._objects.machine_name(pod)
-        self._objects.drop(pod)
-        self._observe_machine(vm)
+        self._observe_machine(self._objects.machine_name(pod))
 
     def _observe_pod(self, pod: Pod) -> None:
         observed, key = self._objects.observed(pod), key_of(pod)
@@ -192,7 +185,6 @@ class MachineObservations:
         target = self._objects.target_of(migration)
         if target is not None:
             # The pod may have been reported before its owner.
-            self._objects.index(target)
             self._observe_pod(target)
         record = find_record(migration, self._driver.state.table.migration)
         if record is not None:
@@ -203,7 +195,6 @@ class MachineObservations:
 
     def _migrations_changed(self, migration: MigrationObject) -> None:
         if isinstance(migration, VirtualMachineInstanceMigration):
-            self._objects.index_migration(migration)
             self._driver.review_limits()
 
     def _review_stray(self, object_: MigrationObject) -> None:

@@ -6,6 +6,7 @@ term begins with ``MachineState.rebuild`` from the objects alone.
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from fairway.api.kubevirt import KubeVirt
 from fairway.api.machine_migration import MachineMigration
@@ -17,8 +18,12 @@ from fairway.controllers.machines.hypervisors import (
     migrators_of,
 )
 from fairway.controllers.machines.objects import (
+    MachineIndexes,
     MachineObjects,
     key_of,
+    moved_machine,
+    owners_of,
+    progress_of,
 )
 from fairway.controllers.machines.observations import MachineObservations
 from fairway.controllers.machines.permit_metrics import PermitMetrics
@@ -53,7 +58,8 @@ from kubewire.client import SYSTEM_CLOCK, Clock, Informer, Recorder
 class VirtualMachines(Extension):
     """Without ``records`` no migration starts.
 
-    The constructor only connects parts. ``load`` builds the state, ``start`` begins to grant, ``run`` writes.
+    The constructor only connects parts. ``load`` builds the state, ``begin`` lets nodes and pods change it, which the
+    scheduling of pods reports, ``start`` begins to grant, ``run`` writes.
     """
 
     def __init__(
@@ -84,6 +90,7 @@ class VirtualMachines(Extension):
             instances=None if of_kubevirt is None else of_kubevirt.machines.store,
             instance_migrations=None if of_kubevirt is None else of_kubevirt.migrations.store,
             recorded=None if records is None else records.store,
+            indexes=_indexes(pods, hypervisors),
         )
         reports = MachineReports(recorder, metrics, self.objects)
         self._driver = MachineDriver(
@@ -103,8 +110,6 @@ class VirtualMachines(Extension):
             clock=clock,
         )
         self._observations = MachineObservations(
-            nodes=nodes,
-            pods=pods,
             hypervisors=hypervisors,
             records=records,
             objects=self.objects,
@@ -130,9 +135,12 @@ class VirtualMachines(Extension):
         yield from self._observations.load()
         yield from self._driver.load()
 
-    def start(self) -> None:
-        """Begin to grant, once the scheduling of pods is loaded."""
+    def begin(self) -> None:
+        """Begin the term, once the scheduling of pods is loaded."""
         self._driver.begin()
+
+    def start(self) -> None:
+        """Begin to grant, once the changes of nodes and pods since ``load`` are reported."""
         self._observations.release()
         self._driver.send(events.Loaded())
         self._observations.review_strays()
@@ -178,6 +186,18 @@ class VirtualMachines(Extension):
     def profile(self, spec: ProfileSpec, /) -> ProfileSpec:
         return profile_beside_machines(spec)
 
+    def upsert_node(self, node: Node, /) -> None:
+        self._observations.upsert_node(node)
+
+    def delete_node(self, node: Node, /) -> None:
+        self._observations.delete_node(node)
+
+    def upsert_pod(self, pod: Pod, /) -> None:
+        self._observations.upsert_pod(pod)
+
+    def delete_pod(self, pod: Pod, /) -> None:
+        self._observations.delete_pod(pod)
+
     def on_event(self, event: QueueEvent, /) -> None:
         self._driver.on_event(event)
 
@@ -192,3 +212,13 @@ class VirtualMachines(Extension):
             )
             columns = {grantable(resource): Direction.UP for resource in self._resources}
             self._hooks.wake(QueueEvent(label=ROOM, hosts=frozenset({plan.node}), columns=columns))
+
+
+def _indexes(pods: Informer[Pod], hypervisors: Hypervisors) -> MachineIndexes:
+    of_neonvm, of_kubevirt = hypervisors.get(VIRTUAL_MACHINE), hypervisors.get(INSTANCE_KIND)
+    indexes = MachineIndexes(pods=pods.index(owners_of))
+    if of_neonvm is not None:
+        indexes = replace(indexes, migrations=of_neonvm.migrations.index(moved_machine))
+    if of_kubevirt is not None:
+        indexes = replace(indexes, instance_migrations=of_kubevirt.migrations.index(progress_of))
+    return indexes

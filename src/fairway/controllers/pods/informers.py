@@ -36,7 +36,7 @@ WITHOUT_GROUPS: Final = "the hub does not serve %s: pods that name a pod group a
 
 class PodInformers:
     """Informers last as long as the process, a PodScheduling for one term: ``load`` fills it, ``report_to`` reports
-    what changed since then, and from then on.
+    what changed since ``hold``, and from then on.
 
     ``groups`` is whether PodGroups are watched; None to follow their definition. ``storage`` are the kinds of
     ``STORAGE`` that the hub serves.
@@ -69,9 +69,12 @@ class PodInformers:
         for owners in self._owners:
             self._follow(owners, PodScheduling.upsert_owner, PodScheduling.delete_owner)
 
-    def load(self, scheduling: PodScheduling) -> Steps[None]:
-        """Fill a scheduling with what the hub shows. Changes wait for ``report_to``."""
+    def hold(self) -> None:
+        """Hold changes back until ``report_to``: a term is being loaded."""
         self._changes.hold()
+
+    def load(self, scheduling: PodScheduling) -> Steps[None]:
+        """Fill a scheduling with what the hub shows."""
         scheduling.fleet.load_others(
             namespaces={
                 namespace.metadata.name: namespace.metadata.labels

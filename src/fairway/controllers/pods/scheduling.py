@@ -87,6 +87,13 @@ class Extension:
     def take_room(self, pod: Pod, plan: EarmarkPreemption, /) -> None:
         """Close earmarks for a pod that was nominated to their node."""
 
+    # What the hub shows, once the scheduling of pods has taken it
+
+    def upsert_node(self, node: Node, /) -> None: ...
+    def delete_node(self, node: Node, /) -> None: ...
+    def upsert_pod(self, pod: Pod, /) -> None: ...
+    def delete_pod(self, pod: Pod, /) -> None: ...
+
     def on_event(self, event: Event, /) -> None:
         """Take an event that wakes pods."""
 
@@ -203,21 +210,27 @@ class PodScheduling:
         for some in strides(pod for pod in given if pod.spec.schedulerName in self._names):
             yield
             for pod in some:
-                self.upsert_pod(pod)
+                self._upsert_pod(pod, None)
         self._changes.clear()  # no pod was tried yet
 
     def upsert_node(self, node: Node) -> None:
         self.fleet.upsert_node(node)
         self.report("node updated")
+        self.extension.upsert_node(node)
 
     def delete_node(self, node: Node) -> None:
         """Delete a node. One that is recreated under the same name has another uid."""
         self.fleet.delete_node(node.metadata.name)
         self.loop.remove_host(host_key(node))
         self.report("node deleted")
+        self.extension.delete_node(node)
 
     def upsert_pod(self, pod: Pod, old: Pod | None = None) -> None:
         """Add or update a pod; ``old`` is its last version."""
+        self._upsert_pod(pod, old)
+        self.extension.upsert_pod(pod)
+
+    def _upsert_pod(self, pod: Pod, old: Pod | None) -> None:
         node = pod.spec.nodeName
         ours = pod.spec.schedulerName in self._names
         if node:
@@ -256,6 +269,7 @@ class PodScheduling:
             self._forget(pod)
         self.fleet.delete_pod(pod.metadata.namespace, pod.metadata.name)
         self.report("pod deleted")
+        self.extension.delete_pod(pod)
 
     def reset_pod(self, pod: Pod) -> None:
         """Take a pod back that has lost its node, which only a restored backup of the hub does."""

@@ -120,7 +120,7 @@ def machine_state(
         instance_migrations=cluster.instance_migrations,
         recorded=cluster.recorded,
     )
-    finish(objects.index_all())
+    finish(objects.load_hosts())
     state = MachineState.rebuild(
         policy=settings.policy,
         oracle=NoTargets(),

@@ -5,6 +5,7 @@ VirtualMachineMigration exists; deleting the object cancels it. The record of th
 (``migration_record``): NeonVM's controller replaces its objects as a whole, so that no other client may write to them.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -45,6 +46,8 @@ from kubewire.api.quantity import QuantityError
 MIGRATION_KIND: Final = "VirtualMachineMigration"
 GENERATION: Final = "fairway.dev/request-generation"
 """Annotation of a VirtualMachine: counts the requests of its agent."""
+_GENERATION: Final = re.compile(r"[0-9]{1,18}")
+"""Python refuses to convert thousands of digits, and every user of the namespace may write them."""
 MOVED_AT: Final = "fairway.dev/moved-at"
 """Annotation of a VirtualMachine: when its last migration ended, as RFC 3339."""
 
@@ -159,7 +162,7 @@ def demand_of(vm: VirtualMachine) -> Demand | None:
         requested=bounded(requested, largest),
         approved=bounded(approved, largest),
         unit=unit,
-        generation=int(generation) if generation.isascii() and generation.isdigit() else 0,
+        generation=int(generation) if _GENERATION.fullmatch(generation) else 0,
     )
 
 
