@@ -6,6 +6,8 @@ STAMP  := $(VENV)/.ready
 INTERLEAVED := tests/engine/test_commit_interleavings.py tests/engine/test_ledger_interleavings.py tests/engine/test_scheduler_interleavings.py tests/engine/queue/test_interleavings.py tests/workloads/machines/test_interleavings.py tests/controllers/pods/test_waking.py
 SOAKED := tests/chaos tests/controllers/bench tests/controllers/chaos tests/controllers/crash tests/controllers/machines/test_crashes.py tests/properties/test_controller_book.py $(INTERLEAVED)
 ARGS   ?=
+# CI runs the tests that fail once more, alone: see tools/pytest_again.py.
+PYTEST ?= -m pytest
 
 # Byte code is kept in one folder, also where the environment switches it off: the tests start hundreds of processes.
 export PYTHONDONTWRITEBYTECODE :=
@@ -37,12 +39,12 @@ run: $(STAMP) ## start a hub with all controllers and twelve clusters whose scor
 
 test: $(STAMP) ## run the tests that need nothing but Python
 	@echo "==> pytest"
-	@$(BIN)/python -m pytest -n 4 --dist worksteal -q -m "not kube and not soak" $(ARGS)
+	@$(BIN)/python $(PYTEST) -n 4 --dist worksteal -q -m "not kube and not soak" $(ARGS)
 
 test-kube: $(STAMP) ## run the tests against a real kube-apiserver, which are skipped where Go is missing
 	@$(BIN)/python tests/kube/tools/build.py --optional
 	@echo "==> pytest -m kube"
-	@$(BIN)/python -m pytest -n 2 --dist worksteal -q -m "kube and not soak" $(ARGS)
+	@$(BIN)/python $(PYTEST) -n 2 --dist worksteal -q -m "kube and not soak" $(ARGS)
 
 soak: $(STAMP) ## run chaos and crash tests ten times as long, at random (needs Go for the part on a real hub)
 	@echo "==> pytest with FAIRWAY_CHAOS=10"
