@@ -50,7 +50,7 @@ soak: $(STAMP) ## run chaos and crash tests ten times as long, at random (needs 
 	@echo "==> pytest with FAIRWAY_CHAOS=10"
 	@FAIRWAY_CHAOS=10 $(BIN)/python -m pytest -n 2 --dist worksteal -q --timeout 3600 $(SOAKED) $(ARGS)
 
-kube-tools: $(STAMP) ## build kube-apiserver, etcd, kubectl, kube-controller-manager, kube-scheduler and kwok (once; needs Go)
+kube-tools: $(STAMP) ## build kube-apiserver, etcd, kubectl, kube-controller-manager, kube-scheduler, kwok and helm (once; needs Go)
 	@$(BIN)/python tests/kube/tools/build.py
 
 lint: $(STAMP) ## check code, types, imports, words, spelling, docstrings and docs

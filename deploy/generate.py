@@ -1,4 +1,6 @@
-"""Write the objects of this folder from ``src/fairway/install``: the kustomizations are written by hand.
+"""Write the objects of this folder and the Helm chart from ``src/fairway/install``.
+
+The kustomizations are written by hand.
 
 python deploy/generate.py            # writes them; a test fails when they are not what this would write
 """
@@ -9,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fairway.api import crds
+from fairway.install import chart
 from fairway.install.dashboards import DASHBOARDS, dashboard_text
 from fairway.install.installation import OURS, RIGHTS, cluster_rights, part_text
 from fairway.providers.rbac import FLEET_RULES
@@ -48,7 +51,7 @@ def files() -> dict[str, str]:
         written[path] = FROM_PARTS.format(name=name) + part_text(name)
     for uid in DASHBOARDS:
         written[f"monitoring/{uid}.json"] = dashboard_text(uid)
-    return written
+    return written | {f"helm/fairway/{path}": content for path, content in chart.files().items()}
 
 
 def definitions() -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import re
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,19 +25,28 @@ def sections(document: str) -> dict[str, list[str]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shell:
-    """A shell in a copy of ``deploy`` and ``examples``, with kubectl and fairway for one hub."""
+    """A shell in a folder of its own, with kubectl, helm and fairway for one hub."""
 
     folder: Path
     environment: Mapping[str, str] = field(repr=False)
 
     @classmethod
-    def create(cls, folder: Path, *, kubectl: Path, kubeconfig: Path) -> "Shell":
+    def create(
+        cls,
+        folder: Path,
+        *,
+        tools: tuple[Path, ...],
+        kubeconfig: Path,
+        fairway: Path,
+        links: tuple[str, ...],
+    ) -> "Shell":
         programs = folder / "bin"
         programs.mkdir(parents=True)
-        (programs / "kubectl").symlink_to(kubectl)
-        for name in ("deploy", "examples"):
+        for tool in tools:
+            (programs / tool.name).symlink_to(tool)
+        for name in links:
             (folder / name).symlink_to(ROOT / name)
-        path = os.pathsep.join([str(programs), str(Path(sys.executable).parent), os.environ["PATH"]])
+        path = os.pathsep.join([str(programs), str(fairway), os.environ["PATH"]])
         home = {"HOME": str(folder), "KUBECONFIG": str(kubeconfig), "COLUMNS": "120", "NO_COLOR": "1"}
         return cls(folder=folder, environment={"PATH": path, **home})
 

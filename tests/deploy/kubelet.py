@@ -1,14 +1,13 @@
 """A node without containers: pods of a real hub are processes with the command line of their container.
 
 A process gets command, arguments and environment of its pod, and a token of its service account. The pod is ready when
-the probe of its process succeeds. The image is this checkout, and ports are free ports of the loopback interface, given
-as further arguments.
+the probe of its process succeeds. The image is a virtual environment, and ports are free ports of the loopback
+interface, given as further arguments.
 """
 
 import asyncio
 import os
 import ssl
-import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -51,6 +50,8 @@ class Kubelet:
     folder: Path
     authority: Path
     elsewhere: Callable[[Pod], bool]
+    programs: Path
+    """The image: the folder of the environment's programs."""
     pods: dict[str, Running] = field(default_factory=dict)
     """By name."""
     strangers: set[str] = field(default_factory=set)
@@ -120,7 +121,7 @@ class Kubelet:
         command += [f"{PORTS[port_name]}={LOOPBACK}:{port}" for port_name, port in ports.items()]
         environment = {variable["name"]: _value(variable, pod) for variable in container["env"]}
         process = Process(
-            [Path(sys.executable).parent / command[0], *command[1:]],
+            [self.programs / command[0], *command[1:]],
             log=self.folder / f"{name}.log",
             env={
                 "PATH": os.environ["PATH"],
@@ -163,13 +164,22 @@ class Kubelet:
 
 @asynccontextmanager
 async def kubelet(
-    connection: Connection, *, folder: Path, authority: Authority, elsewhere: Callable[[Pod], bool]
+    connection: Connection,
+    *,
+    folder: Path,
+    authority: Authority,
+    elsewhere: Callable[[Pod], bool],
+    programs: Path,
 ) -> AsyncIterator[Kubelet]:
     """A node of the hub, with the address from which ``kubectl logs`` reads."""
     folder.mkdir(parents=True, exist_ok=True)
     async with Client(connection) as client:
         made = Kubelet(
-            client=client, folder=folder, authority=authority.pair.certificate, elsewhere=elsewhere
+            client=client,
+            folder=folder,
+            authority=authority.pair.certificate,
+            elsewhere=elsewhere,
+            programs=programs,
         )
         app = web.Application()
         app.router.add_get("/containerLogs/{namespace}/{pod}/{container}", made._logs)

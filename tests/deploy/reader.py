@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from fairway.simulation import agents, creation
 from kube.definitions import known
 from kubewire.client import Client, Connection
 from kubewire.client.kubeconfig import load
-from rigs.kubernetes import CONTROLLERS, KUBECTL, Tools, real_hub
+from rigs.kubernetes import CONTROLLERS, HELM, KUBECTL, Tools, real_hub
 from rigs.processes import POLL
 
 MACHINERY = (
@@ -56,21 +57,38 @@ class Reader:
         return printed
 
     @asynccontextmanager
-    async def fleet(self) -> AsyncIterator[None]:
+    async def fleet(self, options: creation.SimulationOptions = FLEET) -> AsyncIterator[None]:
         """Clusters with running agents."""
         async with Client(self.connection) as client:
-            await creation.create(client, FLEET)
-            async with agents.running_agents(client, FLEET):
+            await creation.create(client, options)
+            async with agents.running_agents(client, options):
                 yield
 
 
 @asynccontextmanager
-async def reader(tools: Tools, folder: Path) -> AsyncIterator[Reader]:
+async def reader(
+    tools: Tools,
+    folder: Path,
+    *,
+    programs: Path = Path(sys.executable).parent,
+    links: tuple[str, ...] = ("deploy", "examples"),
+) -> AsyncIterator[Reader]:
+    """Run a hub, its node, and a shell. Both run fairway from the folder ``programs``."""
     async with real_hub(tools, folder=folder / "hub", controllers=MACHINERY) as hub:
         connection = load(hub.kubeconfig).context()
-        shell = Shell.create(folder / "shell", kubectl=tools.path(KUBECTL), kubeconfig=hub.kubeconfig)
+        shell = Shell.create(
+            folder / "shell",
+            tools=(tools.path(KUBECTL), tools.path(HELM)),
+            kubeconfig=hub.kubeconfig,
+            fairway=programs,
+            links=links,
+        )
         async with kubelet(
-            connection, folder=folder / "node", authority=hub.authority, elsewhere=stand_in.is_ocm
+            connection,
+            folder=folder / "node",
+            authority=hub.authority,
+            elsewhere=stand_in.is_ocm,
+            programs=programs,
         ) as node:
             yield Reader(
                 shell=shell, node=node, connection=connection, kubeconfig=hub.kubeconfig, tools=tools

@@ -21,6 +21,7 @@ PAGE = sections("docs/how-to/install.md")
 NOT_RUN = {"docker build -f deploy/Containerfile -t fairway:0.1.0 .\n"}
 """Needs a container runtime and a base image; tests/deploy/test_container.py checks the file without them."""
 OWN, MORE, UPGRADE, UNINSTALL = "A hub without OCM", "More controllers", "Upgrade", "Uninstall"
+WITH_HELM = "With Helm"
 BESIDE, INSTEAD, BACK = (
     "A hub that runs OCM: first beside its placement controller",
     "A hub that runs OCM: then instead",
@@ -30,7 +31,7 @@ EVERYTHING = "crds,clusterroles,clusterrolebindings,namespaces"
 
 
 def test_install_page_commands_are_all_executed() -> None:
-    followed = {"", OWN, MORE, UPGRADE, UNINSTALL, BESIDE, INSTEAD, BACK}
+    followed = {"", OWN, MORE, WITH_HELM, UPGRADE, UNINSTALL, BESIDE, INSTEAD, BACK}
     assert {title for title, blocks in PAGE.items() if blocks} == followed
     assert NOT_RUN.issubset(PAGE[""])
 
@@ -75,6 +76,22 @@ async def test_install_page_commands_for_a_standalone_hub(kube_tools: Tools, tmp
         assert "successfully rolled out" in changes
         assert not [name for name in me.node.pods if "Forbidden" in me.node.log(name)]
         await uninstall(me, apply)
+        await with_helm(me)
+
+
+async def with_helm(me: Reader) -> None:
+    """Install, upgrade and uninstall a release on the hub, which is empty again."""
+    first, more, remove = PAGE[WITH_HELM]
+    assert "successfully rolled out" in await me.shell.run(first)
+    await me.node.runs(2)
+    assert "successfully rolled out" in await me.shell.run(more)
+    assert "fairway-hosting" in await me.kubectl("get clusterroles -o name")
+    assert not [name for name in me.node.pods if "Forbidden" in me.node.log(name)]
+    definitions = await me.kubectl("get crds -o name")
+    await me.shell.run(remove)
+    await me.node.runs(0)
+    assert await me.kubectl("get crds -o name") == definitions
+    assert "fairway" not in await me.kubectl("get clusterroles,clusterrolebindings -o name")
 
 
 async def uninstall(me: Reader, apply: str) -> None:

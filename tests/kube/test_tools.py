@@ -98,10 +98,9 @@ def test_tool_build_reports_progress_and_folder(go: Go) -> None:
     output, errors = finished(building)
     folder = go.cache / build.stamp() / "bin"
     assert output == str(folder)
-    programs = (*build.PROGRAMS, build.SCHEDULER)
-    names = {program.name for program in programs} | {Path(extra.path).name for extra in build.EXTRAS}
+    names = {program.name for program in build.PROGRAMS} | {Path(extra.path).name for extra in build.EXTRAS}
     assert {path.name for path in folder.iterdir()} == names
-    for program in programs:
+    for program in build.PROGRAMS:
         version = program.version(modules=build.HERE)
         assert re.search(rf"^==> {program.name} {re.escape(version)} \(\d+ s\)$", errors, re.MULTILINE)
     assert Tools.find(*names, environ=go.environ).folder.resolve() == folder.resolve()
@@ -115,19 +114,6 @@ def test_tools_are_not_built_twice(go: Go) -> None:
     calls = go.calls
     assert finished(go.start())[0] == str(go.cache / build.stamp() / "bin")
     assert go.calls == calls
-
-
-def test_missing_kube_scheduler_is_added_without_building_the_others(go: Go) -> None:
-    building = go.start()
-    go.wait()
-    go.go_on()
-    finished(building)
-    folder, calls = go.cache / build.stamp() / "bin", go.calls
-    (folder / "kube-scheduler").unlink()
-    assert finished(go.start())[0] == str(folder)
-    assert (folder / "kube-scheduler").exists()
-    assert go.calls == [*calls, "build"]
-    assert not list(go.cache.glob(f"*{build.UNFINISHED}"))
 
 
 def test_changed_tool_versions_use_another_folder(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ __all__ = [
     "CONTROLLER_MANAGER",
     "ETCD",
     "EVERY_CONTROLLER",
+    "HELM",
     "HUB",
     "KUBECTL",
     "KWOK",
@@ -53,6 +54,7 @@ KUBECTL = "kubectl"
 CONTROLLER_MANAGER = "kube-controller-manager"
 SCHEDULER = "kube-scheduler"
 KWOK = "kwok"
+HELM = "helm"
 HUB = (API_SERVER, ETCD)
 """Programs that a hub needs."""
 

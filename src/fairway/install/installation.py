@@ -60,6 +60,11 @@ class Mode(StrEnum):
     SHADOW = "shadow"
 
 
+_STANDALONE: Final = frozenset({Mode.STANDALONE})
+_WRITING: Final = frozenset({Mode.STANDALONE, Mode.OCM})
+_SHADOW: Final = frozenset({Mode.SHADOW})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installation:
     mode: Mode = Mode.STANDALONE
@@ -94,47 +99,72 @@ class Installation:
         return [*arguments, "--log-format=json"]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Component:
+    """Objects that are installed together, and the settings with which they are.
+
+    The conditions are data, so that a Helm chart has the same ones.
+    """
+
+    documents: tuple[Document, ...]
+    modes: frozenset[Mode] = frozenset(Mode)
+    controller: str = ""
+    """Installed only with this controller, if any."""
+    option: str = ""
+    """Installed only with this field of the installation, if any."""
+
+    def is_wanted(self, installation: Installation) -> bool:
+        return (
+            installation.mode in self.modes
+            and (not self.controller or self.controller in installation.runs)
+            and (not self.option or bool(getattr(installation, self.option)))
+        )
+
+
 def documents(installation: Installation) -> list[Document]:
     """Return the objects of an installation. Kinds and namespaces come before what needs them."""
-    return [_placed(document, installation) for document in _composed(installation)]
+    return [
+        placed(document, installation)
+        for component in components(deployment(installation))
+        if component.is_wanted(installation)
+        for document in component.documents
+    ]
 
 
-def _composed(installation: Installation) -> Iterator[Document]:
-    if installation.crds and installation.mode is not Mode.SHADOW:
-        # OCM's operator restores its own kinds, so that two would change them in turns.
-        yield from (
-            definition
-            for definition in map(dict, crds())
-            if installation.mode is Mode.STANDALONE or definition["spec"]["names"]["kind"] in OURS
+def components(workload: Document) -> Iterator[Component]:
+    """Yield all that can be installed, with this Deployment."""
+    # OCM's operator restores its own kinds, so that two would change them in turns.
+    for modes, ours in ((_STANDALONE, False), (_WRITING, True)):
+        definitions = tuple(
+            dict(definition) for definition in crds() if (definition["spec"]["names"]["kind"] in OURS) is ours
         )
-    yield from part("account")
-    if installation.mode is Mode.STANDALONE:
-        yield from part("roles")
-    yield from part("leases")
-    rights = {"shadow"} if installation.mode is Mode.SHADOW else installation.runs
-    for controller in sorted({*rights, "serving"}):
-        yield from cluster_rights(controller, RIGHTS[controller])
-        yield from part(POLICIES[controller]) if controller in POLICIES else ()
-    if installation.mode is Mode.OCM:
-        yield from part("ocm-policy")
-    for name in ("services", "network", "disruption"):
-        yield from part(name)
-    yield _deployment(installation)
-    if installation.monitoring:
-        yield from part("servicemonitor")
-        yield from part("alerts")
-        yield _dashboards()
+        yield Component(documents=definitions, modes=modes, option="crds")
+    yield Component(documents=part("account"))
+    yield Component(documents=part("roles"), modes=_STANDALONE)
+    yield Component(documents=part("leases"))
+    for controller in sorted(RIGHTS):
+        policy = part(POLICIES[controller]) if controller in POLICIES else ()
+        yield Component(
+            documents=(*cluster_rights(controller, RIGHTS[controller]), *policy),
+            modes={"serving": frozenset(Mode), "shadow": _SHADOW}.get(controller, _WRITING),
+            controller=controller if controller in settings.ALL else "",
+        )
+    yield Component(documents=part("ocm-policy"), modes=frozenset({Mode.OCM}))
+    yield Component(documents=(*part("services"), *part("network"), *part("disruption")))
+    yield Component(documents=(workload,))
+    yield Component(documents=(*part("servicemonitor"), *part("alerts"), _dashboards()), option="monitoring")
 
 
-def _deployment(installation: Installation) -> Document:
-    (deployment,) = part("deployment")
-    spec = deployment["spec"]
+def deployment(installation: Installation) -> Document:
+    """Return the Deployment, not yet in the namespace of the installation."""
+    (workload,) = part("deployment")
+    spec = workload["spec"]
     default = 1 if installation.mode is Mode.SHADOW else spec["replicas"]
     spec["replicas"] = default if installation.replicas is None else installation.replicas
     (container,) = spec["template"]["spec"]["containers"]
     container["image"] = installation.image
     container["args"] = installation.arguments
-    return deployment
+    return workload
 
 
 def _dashboards() -> Document:
@@ -171,9 +201,9 @@ def cluster_rights(
     }
 
 
-def part(name: str) -> list[Document]:
+def part(name: str) -> tuple[Document, ...]:
     """Return the objects of a part; the caller may change them."""
-    return [value_of(document) for document in yaml_documents(part_text(name).encode())]
+    return tuple(value_of(document) for document in yaml_documents(part_text(name).encode()))
 
 
 @cache
@@ -181,7 +211,7 @@ def part_text(name: str) -> str:
     return files("fairway.install").joinpath("parts", f"{name}.yaml").read_text(encoding="utf-8")
 
 
-def _placed(document: Document, installation: Installation) -> Document:
+def placed(document: Document, installation: Installation) -> Document:
     """Move a document to the namespace of the installation, and label it as a part of it."""
     moved: Document = _renamed(document, installation)
     if moved["kind"] == "Namespace":

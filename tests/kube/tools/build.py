@@ -1,4 +1,4 @@
-"""Build kube-apiserver, etcd, kubectl, kube-controller-manager, kwok and kube-scheduler for the tier `kube`.
+"""Build kube-apiserver, etcd, kubectl, kube-controller-manager, kube-scheduler, kwok and helm for the tier `kube`.
 
 The Go modules next to this file build them from source, which needs only a module proxy; go.sum pins the source. The
 programs are in a folder outside the checkout, named by a hash of the recipe, which is renamed when it is complete.
@@ -84,23 +84,18 @@ class Extra:
 
 KUBERNETES = "k8s.io/kubernetes"
 KWOK = "sigs.k8s.io/kwok"
+HELM = "helm.sh/helm/v3"
 ETCD = "go.etcd.io/etcd/server/v3"
 # The smallest first: a machine that can't build fails early.
 PROGRAMS = (
     Program("etcd", ETCD, "etcd", ETCD),
     *(
         Program(name, f"{KUBERNETES}/cmd/{name}", "kubernetes", KUBERNETES, "k8s.io/component-base/version")
-        for name in ("kube-apiserver", "kubectl", "kube-controller-manager")
+        for name in ("kube-apiserver", "kubectl", "kube-controller-manager", "kube-scheduler")
     ),
+    # Its module requires the Kubernetes packages of kubectl's release, so that Go compiles them once.
+    Program("helm", f"{HELM}/cmd/helm", "helm", HELM),
     Program("kwok", f"{KWOK}/cmd/kwok", "kwok", KWOK),
-)
-# Added to a finished folder where it is missing: the stamp does not cover it, so that the others are not built again.
-SCHEDULER = Program(
-    "kube-scheduler",
-    f"{KUBERNETES}/cmd/kube-scheduler",
-    "kubernetes",
-    KUBERNETES,
-    "k8s.io/component-base/version",
 )
 # kwok does nothing without stages. The last one removes deleted pods, as a kubelet does.
 EXTRAS = tuple(
@@ -183,7 +178,7 @@ def build(*, modules: Path = HERE, environ: Mapping[str, str] = os.environ) -> P
     """Return the folder of the programs, and build it if it is missing."""
     root, name = cache(environ), stamp(modules=modules)
     folder = built(modules=modules, environ=environ)
-    if folder is not None and (folder / SCHEDULER.name).exists():
+    if folder is not None:
         point(root, name)
         return folder
     path = shutil.which("go", path=environ.get("PATH"))
@@ -195,16 +190,15 @@ def build(*, modules: Path = HERE, environ: Mapping[str, str] = os.environ) -> P
         for left in root.glob(f"{name}.*{UNFINISHED}"):
             shutil.rmtree(left, ignore_errors=True)
         if folder := built(modules=modules, environ=environ):
-            add_scheduler(go, folder)
             point(root, name)
             return folder
         # A unique name: the compiler of a killed build may still write to another folder.
         unfinished = Path(tempfile.mkdtemp(dir=root, prefix=f"{name}.", suffix=UNFINISHED))
         unfinished.chmod(0o755)
         (unfinished / "bin").mkdir()
-        say(f"building {len(PROGRAMS) + 1} programs into {root / name} (once; some minutes)")
+        say(f"building {len(PROGRAMS)} programs into {root / name} (once; some minutes)")
         start = time.monotonic()
-        for program in (*PROGRAMS, SCHEDULER):
+        for program in PROGRAMS:
             compile_program(go, program, unfinished / "bin")
         for extra in EXTRAS:
             source = go.run("list", "-m", "-f", "{{.Dir}}", extra.module, folder=extra.folder, why=extra.path)
@@ -220,17 +214,6 @@ def compile_program(go: Go, program: Program, folder: Path) -> None:
     arguments = program.arguments(modules=go.modules)
     go.run("build", "-o", str(folder / program.name), *arguments, folder=program.folder, why=program.name)
     say(f"{program.name} {program.version(modules=go.modules)} ({spent(begun)})")
-
-
-def add_scheduler(go: Go, folder: Path) -> None:
-    """Add kube-scheduler to a folder of programs, by one rename, unless another build did."""
-    if (folder / SCHEDULER.name).exists():
-        return
-    unfinished = folder.parent.with_name(f"{folder.parent.name}.{os.getpid()}{UNFINISHED}")
-    unfinished.mkdir()
-    compile_program(go, SCHEDULER, unfinished)
-    (unfinished / SCHEDULER.name).replace(folder / SCHEDULER.name)
-    unfinished.rmdir()
 
 
 def point(root: Path, name: str) -> None:
