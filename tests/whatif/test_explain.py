@@ -215,6 +215,15 @@ def test_advice_for_every_unsatisfied_reason() -> None:
     assert advised(*BOUND, cluster) == ()
 
 
+def test_advice_names_scores_that_no_candidate_has() -> None:
+    (unscored,) = advised(builders.cluster("c1"), *BOUND, spec=by_cpu(1))
+    assert unscored == Advice(
+        advice.WARNING,
+        "no candidate has a score default/cpu, so it counts 0 everywhere and decides nothing",
+        "check resourceName and scoreName, or install the provider that publishes it",
+    )
+
+
 def test_advice_for_misconfigured_placements() -> None:
     cluster = builders.cluster("c1")
     (mode,) = advised(*BOUND, cluster, spec=PlacementSpec(prioritizerPolicy=builders.policy(mode="Odd")))

@@ -179,9 +179,10 @@ RESOURCES: Final = (
             Column(name="Phase", type="string", path=".status.phase"),
             Column(name="Host", type="string", path=".status.hostingCluster.name"),
             _condition("Host Available", "HostAvailable", "status"),
-            Column(name="Size", type="string", path=".spec.size"),
-            _condition("Reason", "Scheduled", "reason"),
-            _condition("Message", "Scheduled", "message", priority=1),
+            # Not of spec and conditions: a default size would be empty, and the condition with the reason varies.
+            Column(name="Size", type="string", path=".status.size"),
+            Column(name="Reason", type="string", path=".status.reason"),
+            Column(name="Message", type="string", path=".status.message", priority=1),
             _AGE,
         ),
     ),

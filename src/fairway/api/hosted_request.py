@@ -319,6 +319,13 @@ class HostedClusterRequestStatus(Struct, frozen=True, kw_only=True, gc=False, om
             enum=PHASES,
         ),
     ] = ""
+    size: Annotated[
+        str, Field("The size that is placed: small unless spec.size is set, custom with spec.demand.")
+    ] = ""
+    reason: Annotated[
+        str, Field("Reason of the first condition that is not True, or else of the last step that is done.")
+    ] = ""
+    message: Annotated[str, Field("Message of the same condition.")] = ""
     hostingCluster: Annotated[HostingClusterReference | None, Field("The selected hosting cluster.")] = None
     manifestWork: Annotated[
         str, Field("Name of the ManifestWork in the namespace of the hosting cluster.")

@@ -11,7 +11,7 @@ ALIASES: Final = {
     "decisions": ("decision", "placementdecision", "placementdecisions"),
     "scores": ("score", "addonplacementscore", "addonplacementscores"),
     "providers": ("provider",),
-    "hostedclusterrequests": ("hostedclusterrequest",),
+    "hostedclusterrequests": ("hostedclusterrequest", "hcr", "hcrs"),
 }
 """By subcommand of ``fairway get``."""
 NAMES: Final = {alias: name for name, aliases in ALIASES.items() for alias in (name, *aliases)}

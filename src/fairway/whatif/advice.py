@@ -13,6 +13,8 @@ from fairway.hosts.clusters.snapshot import ClusterSnapshot, clusters_of
 from fairway.workloads.placement import conditions
 from fairway.workloads.placement.plugins import clustersets, missing_score
 from fairway.workloads.placement.plugins.addon_score import EXPIRED
+from fairway.workloads.placement.unscored import REMEDY as UNSCORED_REMEDY
+from fairway.workloads.placement.unscored import unscored
 from fairway.workloads.placement.verdict import LABEL_LENGTH, Verdict
 from fairway.workloads.placement.workload import placement_of
 from kubewire.api.meta import TRUE, find_condition
@@ -101,6 +103,8 @@ def advise(source: Placement, verdict: Verdict) -> tuple[Advice, ...]:
     elif status.code is Code.WARNING:
         words = _correct(status, verdict.outcome.faults) if verdict.outcome.faults else _about_scores(status)
         advice.append(Advice(WARNING, status.message, words))
+    if problem := verdict.outcome.derive(unscored):
+        advice.append(Advice(WARNING, problem, UNSCORED_REMEDY))
     for fault in placement_of(verdict.outcome.context).trust.faults:
         words = NO_EFFECT.format(annotation=fault.annotation, words=fault.words)
         advice.append(Advice(WARNING, words, CORRECT))

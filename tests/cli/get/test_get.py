@@ -437,7 +437,7 @@ def test_get_scores_marks_expired_scores(fairway_hub: HubAddress, capsys: Captur
 def test_get_hostedclusterrequests_shows_host_or_reason(fairway_hub: HubAddress, capsys: Capture) -> None:
     body = {"spec": {"hostedCluster": {"spec": {"platform": {"type": "None"}}}}}
     placed = {"phase": "Bound", "hostingCluster": {"name": "host-1", "uid": "uid-1"}, "total": 90}
-    waiting = condition("Placed", "False", "Unschedulable", "no hosting cluster has room")
+    waiting = condition("Scheduled", "False", "Unschedulable", "no hosting cluster has room")
     statuses = {"shop": placed, "web": {"phase": "Unschedulable", "conditions": [waiting]}}
 
     async def create(client: Client) -> None:
@@ -457,6 +457,7 @@ def test_get_hostedclusterrequests_shows_host_or_reason(fairway_hub: HubAddress,
     act(fairway_hub.kubeconfig, create)
     assert get(fairway_hub, "hostedclusterrequests") == 0
     header, shop, web = capsys.readouterr().out.splitlines()
-    assert header.split() == ["NAME", "PHASE", "HOST", "SCORE", "AGE", "MESSAGE"]
-    assert shop.split()[:4] == ["shop", "Bound", "host-1", "90"]
+    assert header.split() == ["NAME", "PHASE", "HOST", "SIZE", "SCORE", "REASON", "AGE", "MESSAGE"]
+    assert shop.split()[:5] == ["shop", "Bound", "host-1", "small", "90"]
+    assert web.split()[:6] == ["web", "Unschedulable", "-", "small", "-", "Unschedulable"]
     assert web.endswith("no hosting cluster has room")

@@ -59,6 +59,7 @@ async def test_unpublished_score_is_named_until_a_cluster_publishes_it(
 
     await fleet.eventually(lambda: said() is not None)
     assert "no candidate has a score default/cpu, so it counts 0 everywhere" in str(said())
+    await fleet.eventually(lambda: bool(fleet.events("ScoreNotPublished")))
     await fleet.score("b", {"cpu": 5})
     await fleet.chooses("p", "b")
     await fleet.eventually(lambda: said() is None)

@@ -1,12 +1,15 @@
 """The events of a plan have OCM's reasons and messages."""
 
+from dataclasses import replace
+
 import pytest
+from msgspec import structs
 
 from fairway.api.decision import PlacementDecision
 from fairway.api.placement import GROUP_INDEX_LABEL, GROUP_NAME_LABEL, PLACEMENT_LABEL, PlacementSpec
 from fairway.hosts.instant import SECOND
 from fairway.testing.builders import addon, cluster, decision, policy, predicate, requirement, score, selector
-from fairway.workloads.placement.events import Event, events_of
+from fairway.workloads.placement.events import Event, events_of, status_event
 from fairway.workloads.placement.reconcile_plan import ReconcilePlan, score_text
 from fairway.workloads.placement.steps import Relabel
 from kubewire.api.meta import ObjectMeta
@@ -114,6 +117,22 @@ def test_warning_is_part_of_the_update_and_of_no_other_event() -> None:
     )
     assert scores.message == "c1:0 "
     assert deletion == on_decision("Delete", 3)
+
+
+def test_score_that_no_cluster_publishes_is_reported_once() -> None:
+    world = hub(cluster("c1"), spec=EXACT)
+    plan = world.plan(KEY, world.decide(KEY, now=NOW_MICROS), now=NOW_MICROS)
+    assert status_event(plan) == Event(
+        "Warning",
+        "ScoreNotPublished",
+        "Schedule",
+        "no candidate has a score default/free, so it counts 0 everywhere and decides nothing: check resourceName and "
+        "scoreName, or install the provider that publishes it",
+    )
+    assert plan.status is not None
+    known = structs.replace(plan.placement, status=plan.status)
+    assert status_event(replace(plan, placement=known)) is None
+    assert status_event(planned(*SCORED, spec=EXACT)) is None
 
 
 def test_misconfigured_placement_updates_without_a_warning() -> None:

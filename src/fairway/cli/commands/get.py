@@ -227,7 +227,8 @@ Examples:
   fairway get hostedclusterrequests -n default --watch
 
 \b
-MESSAGE is why a request has no hosting cluster. To see more: fairway hosting explain NAMESPACE/NAME
+REASON and MESSAGE are those of the first condition that is not True, or else of the last step that is done.
+To see more: fairway hosting explain NAMESPACE/NAME
 """,
 )
 @_namespaced

@@ -8,15 +8,17 @@ from fairway.api.hosted_request import PENDING, HostedClusterRequest
 from fairway.api.resources import HOSTED_CLUSTER_REQUESTS
 from fairway.cli.get.view import Lot, View, Wanted
 from fairway.cli.output import Row
+from fairway.workloads.hosting.requests.request_status import summarize
 from kubewire.api.age import format_age
-from kubewire.api.meta import TRUE
 from kubewire.api.resource import Key, key_of
 
 COLUMNS: Final = {
     "name": "Name",
     "phase": "Phase",
     "host": "Host",
+    "size": "Size",
     "score": "Score",
+    "reason": "Reason",
     "age": "Age",
     "message": "Message",
 }
@@ -50,16 +52,19 @@ class Requests(View):
         request = self._requests.get(key)
         if request is None or not self.matches(request):
             return {}
-        status, created = request.status, request.metadata.creationTimestamp
-        problems = (condition.message for condition in status.conditions if condition.status != TRUE)
+        created = request.metadata.creationTimestamp
+        # What an earlier controller wrote has no summary yet.
+        status = summarize(request, request.status)
         return {
             "": {
                 "namespace": key[0],
                 "name": key[1],
                 "phase": status.phase or PENDING,
                 "host": status.hostingCluster.name if status.hostingCluster else "",
+                "size": status.size,
                 "score": status.total,
+                "reason": status.reason,
                 "age": format_age(int((now - created).total_seconds())) if created else "",
-                "message": "" if status.hostingCluster else next(filter(None, problems), ""),
+                "message": status.message,
             }
         }

@@ -9,7 +9,7 @@ from fairway.api.resources import HOSTED_CLUSTER_REQUESTS, MANIFEST_WORKS
 from fairway.api.secret import Secret
 from fairway.api.work import ManifestWork
 from fairway.controllers.runtime.writer import Writer
-from fairway.workloads.hosting.requests.request_status import patch_of
+from fairway.workloads.hosting.requests.request_status import patch_of, summarize
 from fairway.workloads.hosting.requests.work import SECRET_MISSING, WorkError
 from fairway.workloads.hosting.rules.policy import Policy, find_policy
 from fairway.workloads.hosting.workload import MOVE_PLAN, MOVE_TO, policy_name
@@ -44,7 +44,8 @@ class HubAccess:
     async def write_status(
         self, request: HostedClusterRequest, status: HostedClusterRequestStatus
     ) -> HostedClusterRequest:
-        """Write a status unless it is equal. Raises Conflict if the request has changed."""
+        """Write a status, with its summary, unless it is equal. Raises Conflict if the request has changed."""
+        status = summarize(request, status)
         if status == request.status:
             return request
         written = await self.writer.patch(

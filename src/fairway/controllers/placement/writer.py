@@ -18,7 +18,7 @@ from fairway.controllers.runtime.reconciler import Outdated
 from fairway.controllers.runtime.write_limiter import Lane, WriteLimiter
 from fairway.controllers.runtime.writer import Writer
 from fairway.observe.meters import Meters
-from fairway.workloads.placement.events import Event, events_of, fault_events
+from fairway.workloads.placement.events import Event, events_of, fault_events, status_event
 from fairway.workloads.placement.reconcile_plan import ReconcilePlan, decision_of, owner_of
 from fairway.workloads.placement.steps import (
     Create,
@@ -148,6 +148,8 @@ class DecisionWriter:
         except NotFound:
             return  # deleted meanwhile; its decisions are deleted with it
         session.wrote_placement(new)
+        if (event := status_event(session.plan)) is not None:
+            self.report_event(session.plan.placement, event)
 
     async def _ensure_staying(self, placement: Placement) -> None:
         """Get the placement from the hub before a decision gets an owner.

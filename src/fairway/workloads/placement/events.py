@@ -7,6 +7,8 @@ from fairway.workloads.placement import commits
 from fairway.workloads.placement.commits import Failed, Rejected, Waiting
 from fairway.workloads.placement.reconcile_plan import ReconcilePlan
 from fairway.workloads.placement.steps import Create, Delete, Fill, Relabel, Step
+from fairway.workloads.placement.unscored import UNSCORED
+from kubewire.api.meta import find_condition
 
 NORMAL = "Normal"
 WARNING = "Warning"
@@ -59,6 +61,17 @@ def fault_events(plan: ReconcilePlan) -> tuple[Event, ...]:
         )
         for fault in plan.faults
     )
+
+
+def status_event(plan: ReconcilePlan) -> Event | None:
+    """Return the event about scores that no candidate has, once the status names them for the first time."""
+    if plan.status is None:
+        return None
+    condition = find_condition(plan.status.conditions, UNSCORED)
+    before = find_condition(plan.placement.status.conditions, UNSCORED)
+    if condition is None or (before is not None and before.message == condition.message):
+        return None
+    return Event(WARNING, condition.reason, "Schedule", condition.message)
 
 
 def commit_event(step: commits.Step | None) -> Event | None:

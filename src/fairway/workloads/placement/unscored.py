@@ -14,10 +14,8 @@ from kubewire.api.meta import TRUE, Condition
 
 UNSCORED: Final = "fairway.dev/ScoreMissing"
 NOT_PUBLISHED: Final = "ScoreNotPublished"
-MESSAGE: Final = (
-    "no candidate has a score {scores}, so it counts 0 everywhere and decides nothing: check resourceName and "
-    "scoreName, or install the provider that publishes it"
-)
+PROBLEM: Final = "no candidate has a score {scores}, so it counts 0 everywhere and decides nothing"
+REMEDY: Final = "check resourceName and scoreName, or install the provider that publishes it"
 
 
 CONDITIONS: Final = {
@@ -27,6 +25,14 @@ CONDITIONS: Final = {
 
 def unscored_condition(outcome: Outcome) -> Condition | None:
     """None if some candidate has every score that the placement ranks by, or if there are no candidates."""
+    problem = unscored(outcome)
+    if not problem:
+        return None
+    return Condition(type=UNSCORED, status=TRUE, reason=NOT_PUBLISHED, message=f"{problem}: {REMEDY}")
+
+
+def unscored(outcome: Outcome) -> str:
+    """Name the scores that the placement ranks by and no candidate has. Empty if there are none."""
     missing: list[str] = []
     policy = placement_of(outcome.context).placement.spec.prioritizerPolicy
     for configuration in policy.configurations if policy is not None else ():
@@ -41,11 +47,7 @@ def unscored_condition(outcome: Outcome) -> Condition | None:
         wanted = coordinate.addOn
         if _is_unknown(outcome, wanted.resourceName, wanted.scoreName):
             missing.append(f"{wanted.resourceName}/{wanted.scoreName}")
-    if not missing:
-        return None
-    return Condition(
-        type=UNSCORED, status=TRUE, reason=NOT_PUBLISHED, message=MESSAGE.format(scores=", ".join(missing))
-    )
+    return PROBLEM.format(scores=", ".join(missing)) if missing else ""
 
 
 def _is_unknown(outcome: Outcome, resource: str, score: str) -> bool:

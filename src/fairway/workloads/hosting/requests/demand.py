@@ -73,7 +73,12 @@ def demand_of(request: HostedClusterRequest, *, sizes: Iterable[HostedClusterSiz
     single = _is_single(request)
     if spec.demand is not None:
         return _demand(CUSTOM, _listed(spec.demand, field="spec.demand"), single=single)
-    return size_demand(spec.size or SMALL, sizes=sizes, single=single)
+    return size_demand(size_name(request), sizes=sizes, single=single)
+
+
+def size_name(request: HostedClusterRequest) -> str:
+    """Return the size of a request for a table, also where its demand is invalid."""
+    return CUSTOM if request.spec.demand is not None else request.spec.size or SMALL
 
 
 def size_demand(name: str, *, sizes: Iterable[HostedClusterSize] = (), single: bool = False) -> Demand:

@@ -29,7 +29,7 @@ from fairway.workloads.hosting.decision import Decision
 from fairway.workloads.hosting.fleet.capacity import Capacity
 from fairway.workloads.hosting.fleet.outages import Outage
 from fairway.workloads.hosting.requests import conditions
-from fairway.workloads.hosting.requests.demand import SIZES, SMALL, Demand
+from fairway.workloads.hosting.requests.demand import SIZES, SMALL, Demand, size_name
 from fairway.workloads.hosting.requests.work import is_control_plane_available, is_reported, work_name
 from fairway.workloads.hosting.resources import HOSTED, MILLI, SLOTS, as_quantities
 from fairway.workloads.hosting.rules.host_namespaces import overlapping
@@ -106,6 +106,14 @@ _OF_PLACE: Final = (
     conditions.COUNTED,
     conditions.MOVED,
 )
+_REACHED: Final = (
+    conditions.SCHEDULED,
+    conditions.BOUND_CONDITION,
+    conditions.APPLIED_CONDITION,
+    conditions.CONFIRMED_CONDITION,
+    conditions.AVAILABLE,
+)
+_STEPS: Final = (conditions.HOST_AVAILABLE, *_REACHED, conditions.MOVED)
 LISTED_IN_VAIN: Final = (
     "permits.hostNamespaces: {pattern} matches namespaces of {protected}, which are protected: no request gets them; "
     "write names or beginnings that match none of these"
@@ -116,6 +124,30 @@ LONGEST: Final = 2000
 def patch_of(status: HostedClusterRequestStatus | HostingPolicyStatus) -> list[dict[str, Any]]:
     """Return a JSON patch that replaces the whole status; a merge patch would keep fields of nested objects."""
     return [{"op": "add", "path": "/status", "value": encode(status)}]
+
+
+def summarize(
+    request: HostedClusterRequest, status: HostedClusterRequestStatus
+) -> HostedClusterRequestStatus:
+    """Return a status with the fields that summarise it for a table: size, reason and message."""
+    shown = _most_important(status)
+    return structs.replace(
+        status,
+        size=size_name(request),
+        reason="" if shown is None else shown.reason,
+        message="" if shown is None else shown.message,
+    )
+
+
+def _most_important(status: HostedClusterRequestStatus) -> Condition | None:
+    """Return the first condition in the order of the steps that is not True; if all are, that of the last step."""
+    known = [
+        condition for type_ in _STEPS if (condition := find_condition(status.conditions, type_)) is not None
+    ]
+    if (failed := next((condition for condition in known if condition.status != TRUE), None)) is not None:
+        return failed
+    # HostAvailable is no step: once it is True, the last step says more.
+    return next((condition for condition in reversed(known) if condition.type in _REACHED), None)
 
 
 def unscheduled(
