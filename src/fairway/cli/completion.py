@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import sys
 from collections.abc import Iterator
 from typing import Final
 
@@ -18,7 +19,6 @@ from fairway.cli.client.names import names_of
 from fairway.cli.commands.completion import COMPLETION_VARIABLE, Shell
 from fairway.cli.errors import EXIT_OK
 from fairway.cli.options.names import Kind
-from fairway.cli.text import say
 
 TIMEOUT_SECONDS: Final = 1.0
 INSTALL: Final = {
@@ -35,7 +35,9 @@ def completion(shell: Shell) -> int:
     root = click.get_current_context().find_root().command
     script = kind(root, {}, "fairway", COMPLETION_VARIABLE)
     # Not source(), which checks the version of the local bash; the script may be for another machine.
-    say(HOW_TO.format(shell=shell, install=INSTALL[shell]) + script.source_template % script.source_vars())
+    # Not say(), which folds long lines on a terminal.
+    how_to = HOW_TO.format(shell=shell, install=INSTALL[shell])
+    sys.stdout.write(f"{how_to}{script.source_template % script.source_vars()}\n")
     return EXIT_OK
 
 

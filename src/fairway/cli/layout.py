@@ -1,17 +1,27 @@
-"""Fit tables to terminals: narrow columns first, then leave out the least important ones, and name them.
+"""Fit tables and sentences to terminals.
 
-A line that the terminal wraps in the middle cannot be read as a row, so no line of a table is wider than the terminal.
+A line that the terminal wraps in the middle cannot be read as a row, so no line of a table is wider than the terminal:
+columns become narrower first, then the least important ones are left out, and named. Sentences are folded at blanks.
 """
 
+import re
+import shutil
+import sys
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
-from typing import Final
+from typing import IO, Final
+
+from fairway.cli.options.output import is_wide
 
 GAP: Final = "  "
 NARROWEST: Final = 20
 """Characters that a column of text keeps before another column is left out."""
 LEFT_OUT: Final = "(not shown: {titles}; show all with -o wide)"
+
+_COMMAND: Final = re.compile(
+    r"(?:^(?P<indent> *)|(?<=: ))(?P<command>(?:\S*/)?(?:fairway|kubectl|export) .*)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +74,27 @@ def fold(text: str, width: int) -> list[str]:
     if len(text) <= width:
         return [text]
     return wrap(text, width, break_on_hyphens=False)
+
+
+def terminal_width(stream: IO[str] | None = None, *, indent: str = "") -> int | None:
+    """Return the width for lines; None if it is unlimited: with -o wide, and if the output is no terminal."""
+    target = sys.stdout if stream is None else stream
+    if is_wide() or not target.isatty():
+        return None
+    return max(NARROWEST, shutil.get_terminal_size().columns - len(indent))
+
+
+def fold_sentence(line: str, width: int) -> list[str]:
+    """Split a line at blanks, and indent what follows. A command at its end stays in one piece, to be copied."""
+    if len(line) <= width:
+        return [line]
+    command = _COMMAND.search(line)
+    end = len(line) if command is None else command.start("command")
+    deeper = " " * (len(line) - len(line.lstrip()) + len(GAP))
+    lines = wrap(line[:end], width, subsequent_indent=deeper, break_long_words=False, break_on_hyphens=False)
+    if command is not None:
+        lines.append(f"{deeper if lines else command['indent']}{command['command']}")
+    return lines
 
 
 def _floor(column: Column, width: int, *, first: bool) -> int:

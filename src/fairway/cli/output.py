@@ -7,7 +7,6 @@ complete, and have sorted keys, so that the same answer gives the same bytes.
 
 import io
 import os
-import shutil
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from itertools import zip_longest
@@ -16,8 +15,8 @@ from typing import IO, Final
 
 import msgspec
 
-from fairway.cli.layout import GAP, NARROWEST, Column, Layout, fit, fold
-from fairway.cli.options.output import OutputFormat, is_wide
+from fairway.cli.layout import GAP, Column, Layout, fit, fold, terminal_width
+from fairway.cli.options.output import OutputFormat
 from fairway.cli.text import cell
 from kubewire.documents.writer import dump_yaml
 
@@ -71,14 +70,6 @@ def emit(
         target.write(plain_table(rows, columns=columns, width=width, less=less, styled=styled))
 
 
-def terminal_width(stream: IO[str] | None = None, *, indent: str = "") -> int | None:
-    """Return the width for a table; None if it is unlimited: with -o wide, and if the output is no terminal."""
-    target = sys.stdout if stream is None else stream
-    if is_wide() or not target.isatty():
-        return None
-    return max(NARROWEST, shutil.get_terminal_size().columns - len(indent))
-
-
 def plain_table(
     rows: Sequence[Row],
     *,
@@ -86,12 +77,16 @@ def plain_table(
     width: int | None = None,
     less: Collection[str] = (),
     styled: bool = False,
+    steady: bool = False,
 ) -> str:
-    """Format aligned columns, two spaces apart, without trailing blanks; numbers are right-aligned."""
+    """Format aligned columns, two spaces apart, without trailing blanks; numbers are right-aligned.
+
+    A table that is refreshed is ``steady``: a column does not come and go with its only value.
+    """
     if not rows:
         return f"{NOTHING_FOUND}\n"
     cells = [[cell(row.get(key)) for key in columns] for row in rows]
-    measured = columns_of(rows, columns, cells)
+    measured = columns_of(rows, columns, cells, steady=steady)
     layout = fit(measured, width=width, less=less)
     lines = _lines([column.title.upper() for column in measured], measured, layout, style=_BOLD * styled)
     for line in cells:
@@ -101,7 +96,7 @@ def plain_table(
 
 
 def columns_of(
-    rows: Sequence[Row], columns: Mapping[str, str], cells: Sequence[Sequence[str]]
+    rows: Sequence[Row], columns: Mapping[str, str], cells: Sequence[Sequence[str]], *, steady: bool
 ) -> list[Column]:
     return [
         Column(
@@ -109,7 +104,7 @@ def columns_of(
             title=title,
             width=max(len(title), *(len(line[at]) for line in cells)),
             is_number=all(_is_number(row.get(key)) for row in rows),
-            is_empty=all(line[at] == "-" for line in cells),
+            is_empty=not steady and all(line[at] == "-" for line in cells),
         )
         for at, (key, title) in enumerate(columns.items())
     ]

@@ -10,9 +10,10 @@ from fairway.api.placement import GROUP_INDEX_LABEL, GROUP_NAME_LABEL, PLACEMENT
 from fairway.cli.client.world import recorded
 from fairway.cli.errors import EXIT_NO, EXIT_OK, BadInputError
 from fairway.cli.input import Input, load_input, no_placements
+from fairway.cli.layout import terminal_width
 from fairway.cli.options.hub import HubChoice
 from fairway.cli.options.output import OutputFormat
-from fairway.cli.output import emit, plain_table, terminal_width
+from fairway.cli.output import emit, plain_table
 from fairway.cli.progress import tracked
 from fairway.cli.scheduling import load_scheduling
 from fairway.cli.text import say

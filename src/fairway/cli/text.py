@@ -4,14 +4,20 @@ import sys
 from collections.abc import Mapping
 from typing import IO, Final
 
+from fairway.cli.layout import fold_sentence, terminal_width
+
 _CONTROL: Final = {
     code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"
 }
 
 
 def say(text: str = "", *, stream: IO[str] | None = None) -> None:
-    """Print a line of text. Unlike click's echo, it leaves the encoding to the stream, as `emit` does."""
-    (sys.stdout if stream is None else stream).write(f"{visible(text)}\n")
+    """Print lines of text, folded on a terminal. Unlike click's echo, it leaves the encoding to the stream."""
+    target = sys.stdout if stream is None else stream
+    shown, width = visible(text), terminal_width(target)
+    if width is not None:
+        shown = "\n".join(part for line in shown.split("\n") for part in fold_sentence(line, width))
+    target.write(f"{shown}\n")
 
 
 def visible(text: str) -> str:

@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from fairway.cli.output import Row, plain_table, terminal_width
+from fairway.cli.layout import terminal_width
+from fairway.cli.output import Row, plain_table
 from fairway.cli.text import cell
 from fairway.engine.trace import Contribution, HostTrace
 from fairway.whatif.counterfactual import NOTHING_FOUND, Counterfactual, State

@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Final
 
 from fairway.cli.client.session import IN_NAMESPACE, unknown
 from fairway.cli.client.watch import Feed
-from fairway.cli.layout import GAP, Column, Layout, fit, fold
-from fairway.cli.output import Row, terminal_width
+from fairway.cli.layout import GAP, Column, Layout, fit, fold, terminal_width
+from fairway.cli.output import Row
 from fairway.cli.text import cell
 from kubewire.api.resource import Key, key_of
 from kubewire.client import Added, Deleted, Resource, Updated

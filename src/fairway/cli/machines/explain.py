@@ -7,10 +7,11 @@ from typing import Any, Final
 
 from fairway.cli.client.session import unknown
 from fairway.cli.errors import EXIT_NO, EXIT_OK, BadInputError
+from fairway.cli.layout import terminal_width
 from fairway.cli.machines.objects import SCHEDULING, read_objects
 from fairway.cli.machines.settings import settings_in
 from fairway.cli.options.output import OutputFormat
-from fairway.cli.output import Row, emit, plain_table, terminal_width
+from fairway.cli.output import Row, emit, plain_table
 from fairway.cli.scheduling import load_pod_scheduling
 from fairway.cli.text import say
 from fairway.hosts.instant import to_micros
@@ -95,10 +96,7 @@ def lines(pod_explanation: PodExplanation, *, everything: bool) -> Iterator[str]
             for rejection in pod_explanation.rejections
         ]
         columns = {"plugin": "Plugin", "count": "Nodes", "reason": "Reason", "nodes": "Which"}
-        yield from (
-            f"  {line}"
-            for line in plain_table(rows, columns=columns, width=terminal_width(indent="  ")).splitlines()
-        )
+        yield from _indented(rows, columns)
     if not pod_explanation.fits:
         yield from _help(pod_explanation)
 
@@ -110,10 +108,7 @@ def _hosts(pod_explanation: PodExplanation, *, everything: bool) -> Iterator[str
         parts = [f"{part.plugin} {part.points}" for part in host.contributions if part.points]
         rows.append({"rank": host.rank, "node": host.host, "total": host.total, "parts": ", ".join(parts)})
     columns = {"rank": "Rank", "node": "Node", "total": "Total", "parts": "Score × weight"}
-    yield from (
-        f"  {line}"
-        for line in plain_table(rows, columns=columns, width=terminal_width(indent="  ")).splitlines()
-    )
+    yield from _indented(rows, columns)
     if len(pod_explanation.hosts) > len(shown):
         yield f"  {MORE.format(count=len(pod_explanation.hosts) - len(shown))}"
 

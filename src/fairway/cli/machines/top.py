@@ -16,6 +16,7 @@ from rich.text import Text
 from fairway.cli.client.session import talk
 from fairway.cli.client.watch import Feed, following
 from fairway.cli.errors import EXIT_INTERRUPTED, EXIT_OK
+from fairway.cli.layout import LEFT_OUT, terminal_width
 from fairway.cli.machines.keys import quit_key
 from fairway.cli.machines.objects import MACHINES, OPTIONAL, is_served, read_objects
 from fairway.cli.machines.settings import load_settings
@@ -32,7 +33,7 @@ from fairway.cli.machines.tables import (
 )
 from fairway.cli.options.hub import HubChoice
 from fairway.cli.options.output import OutputFormat
-from fairway.cli.output import emit, plain_table, terminal_width
+from fairway.cli.output import emit, plain_table
 from fairway.cli.signals import until
 from fairway.cli.text import say
 from fairway.hosts.instant import to_micros
@@ -120,7 +121,11 @@ class TopView:
             moves=_count(sum(bool(machine.moving) for machine in machines), "migration"),
         )
         upper = plain_table(
-            node_rows(nodes, resources), columns=NODE_COLUMNS, width=width, less=LESS_OF_NODES
+            node_rows(nodes, resources),
+            columns=NODE_COLUMNS,
+            width=width,
+            less=LESS_OF_NODES,
+            steady=height is not None,
         ).splitlines()
         lower = [NO_MACHINES]
         if machines:
@@ -129,6 +134,7 @@ class TopView:
                 columns=machine_columns(machines),
                 width=width,
                 less=LESS_OF_MACHINES,
+                steady=height is not None,
             ).splitlines()
         if height is not None:
             upper = _cut(upper, max(3, height - 3 - min(len(lower), height // 2)))
@@ -141,9 +147,13 @@ def _count(number: int, noun: str) -> str:
 
 
 def _cut(lines: list[str], most: int) -> list[str]:
+    """Return as many lines of a table as fit, with the note about columns that are left out."""
     if len(lines) <= most:
         return lines
-    return [*lines[: most - 1], HIDDEN.format(count=len(lines) - most + 1)]
+    start = LEFT_OUT.partition("{")[0]
+    note = next((at for at, line in enumerate(lines) if line.startswith(start)), len(lines))
+    kept = max(1, most - 1 - (len(lines) - note))
+    return [*lines[:kept], HIDDEN.format(count=note - kept), *lines[note:]]
 
 
 def _watch(hub: HubChoice, view: TopView, *, interval: float) -> int:

@@ -17,7 +17,8 @@ from fairway.cli.client.moves import GATHER_SECONDS, cause, traces
 from fairway.cli.client.objects import PLACING
 from fairway.cli.client.watch import Feed, following
 from fairway.cli.client.world import LiveWorld, recorded
-from fairway.cli.output import plain_table, terminal_width
+from fairway.cli.layout import terminal_width
+from fairway.cli.output import plain_table
 from fairway.cli.text import say
 from fairway.cli.up.tour import EXAMPLE, REQUEST, REQUEST_NAME
 from fairway.engine.profile import Profile
