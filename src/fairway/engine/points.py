@@ -68,6 +68,8 @@ class CommitContext:
     removed: tuple[HostKey, ...] = ()
     """Hosts that the workload gives up once this commit is bound."""
     state: CycleState = field(default_factory=CycleState)
+    """What the plugins of the cycle wrote. What one step leaves for a later one is in here, too: it ends with the
+    commit, whereas an index by workload would have to be emptied."""
 
 
 NEVER_CHANGES: Micros = int(NEVER)
@@ -421,6 +423,10 @@ class LongPreBind(PreBind, Protocol):
 
     def has_pre_bind(self, context: CommitContext, /) -> bool:
         """Return whether ``pre_bind`` has anything to do. Otherwise it is not called."""
+
+
+DECISION: Final = "fairway.dev/decision"
+"""Key of the commit's state under which Bind plugins find the decision in the form that their kind of work writes."""
 
 
 @runtime_checkable

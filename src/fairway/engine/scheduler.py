@@ -16,7 +16,15 @@ from fairway.engine.commit.instructions import Bound, ForCaller, Instruction, No
 from fairway.engine.dependencies import Event
 from fairway.engine.fault import raised
 from fairway.engine.outcome import Outcome
-from fairway.engine.points import NOMINATION, CommitContext, Nomination, PreEnqueue, QueueSort, Reads
+from fairway.engine.points import (
+    DECISION,
+    NOMINATION,
+    CommitContext,
+    Nomination,
+    PreEnqueue,
+    QueueSort,
+    Reads,
+)
 from fairway.engine.profile import Profile
 from fairway.engine.queue import FLUSH_AFTER, Backoff, Rejection, SchedulingQueue, rejections_of
 from fairway.engine.queue.heap import Heap
@@ -41,7 +49,8 @@ class Scheduler:
     """``profile_name`` returns the profile that a workload asks for, ``host_key`` the identity of a host object.
 
     The queue has the QueueSort plugin of the profiles, and for each workload the PreEnqueue plugins of its profile.
-    ``late_bind`` and ``changes`` are described at ``CommitMachine``. Workloads of different owners (``owner_of``) take
+    ``late_bind`` and ``changes`` are described at ``CommitMachine``. ``decision_of`` returns what the commit has in its
+    state as ``DECISION``: from Reserve on, plugins get no outcome. Workloads of different owners (``owner_of``) take
     turns among those of equal priority. Those that are ``alike`` are rejected by one cycle.
     """
 
@@ -57,13 +66,14 @@ class Scheduler:
         changes: Callable[[], Change] = lambda: NOTHING,
         owner_of: Callable[[Workload[Any]], Hashable] | None = None,
         alike: Alike | None = None,
+        decision_of: Callable[[Outcome, WorkloadKey], object] | None = None,
     ) -> None:
         self._profiles = {profile.name: profile for profile in profiles}
         self._machines = {
             name: CommitMachine(CommitPlugins.of(profile), late_bind=late_bind, changes=changes)
             for name, profile in self._profiles.items()
         }
-        self._profile_name, self._host_key = profile_name, host_key
+        self._profile_name, self._host_key, self._decision_of = profile_name, host_key, decision_of
         self._committing: dict[WorkloadKey, CommitMachine] = {}
         self._unobserved: dict[WorkloadKey, Workload[Any] | None] = {}
         """Bound by this scheduler, but not observed yet, with the newest update since: probably an older version."""
@@ -206,11 +216,14 @@ class Scheduler:
         self, profile: Profile, workload: Workload[Any], outcome: Outcome, *, now: Micros
     ) -> list[ForCaller]:
         machine = self._machines[profile.name]
+        state = outcome.context.state.clone()  # alike workloads share a cycle, but no commit
+        if self._decision_of is not None:
+            state.write(DECISION, self._decision_of(outcome, workload.key))
         context = CommitContext(
             workload=workload,
             hosts=self._host_keys(outcome, outcome.selected_rows.tolist()),
             started=now,
-            state=outcome.context.state.clone(),  # alike workloads share a cycle, but no commit
+            state=state,
         )
         self._committing[workload.key] = machine
         return self._perform(workload.key, machine.start(context, now=now), now=now)

@@ -26,6 +26,9 @@ class CycleState:
     def find(self, key: str, kind: type[Value]) -> Value | None:
         return self.read(key, kind) if key in self._values else None
 
+    def discard(self, key: str) -> None:
+        self._values.pop(key, None)
+
     def clone(self) -> "CycleState":
         other = CycleState()
         other._values.update(self._values)

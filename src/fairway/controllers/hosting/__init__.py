@@ -4,7 +4,7 @@ Data flow: informers feed a ``HostingState`` and the queue of a ``SchedulingLoop
 by one write, the reservation in the request's status (``binding``). Everything after that is reconciled from what the
 hub shows (``residence``): the ManifestWork, what the hosting cluster reports, the release after a deadline or a
 deletion. ``stray_works`` deletes ManifestWorks that no request has any more. ``hub_access`` reads and writes.
-``keys`` has the types of keys in the controller's queue, ``records`` what a leader remembers of each request. Tenants
+``keys`` has the types of keys in the controller's queue. Tenants
 take turns in all queues. ``refusal_writer`` writes
 the reasons of requests without a place after everything else, and ``offers`` tries them again.
 

@@ -7,13 +7,12 @@ from typing import Any, Final
 
 from fairway.api.hosted_request import HostedClusterRequest
 from fairway.controllers.hosting.hub_access import HubAccess
-from fairway.controllers.hosting.records import Records
-from fairway.engine.points import CommitContext
+from fairway.engine.points import DECISION, CommitContext
 from fairway.engine.status import OK, Status, failed
 from fairway.engine.workload import HostKey
 from fairway.hosts.clusters.promises import place_of
 from fairway.hosts.instant import to_micros
-from fairway.workloads.hosting import HostingState
+from fairway.workloads.hosting import Decision, HostingState
 from fairway.workloads.hosting.plugins.row import spec_in
 from fairway.workloads.hosting.profile import RESERVE_IN_STATUS, SECRETS_EXIST
 from fairway.workloads.hosting.requests import conditions
@@ -77,8 +76,8 @@ class ReserveInStatus:
 
     name = RESERVE_IN_STATUS
 
-    def __init__(self, hub: HubAccess, *, state: HostingState, records: Records) -> None:
-        self._hub, self._state, self._records = hub, state, records
+    def __init__(self, hub: HubAccess, *, state: HostingState) -> None:
+        self._hub, self._state = hub, state
 
     async def bind(self, context: CommitContext, /) -> Status:
         key, (host, *_) = context.workload.key, context.hosts
@@ -98,8 +97,7 @@ class ReserveInStatus:
             return failed(str(error), plugin=self.name)
         workload: Any = context.workload
         spec: HostingSpec = workload.spec
-        decision = self._records[key].decision
-        assert decision is not None, key  # the loop reports each outcome before it commits it
+        decision = context.state.read(DECISION, Decision)
         status = reserved(
             request,
             decision,

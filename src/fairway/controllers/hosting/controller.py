@@ -34,7 +34,6 @@ from fairway.controllers.hosting.keys import (
 )
 from fairway.controllers.hosting.metrics import HostingMetrics
 from fairway.controllers.hosting.offers import offer_again
-from fairway.controllers.hosting.records import Records
 from fairway.controllers.hosting.refusal_writer import RefusalWriter
 from fairway.controllers.hosting.residence import Residence
 from fairway.controllers.hosting.stray_works import delete_stray, is_ours, request_name
@@ -102,8 +101,10 @@ class Term:
     state: HostingState
     loop: SchedulingLoop
     hub: HubAccess
-    records: Records
     refusals: RefusalWriter
+    counted: set[WorkloadKey] = field(default_factory=set)
+    """Requests that a published load includes. The status of each has that as the condition Counted, once it is
+    reconciled: a score may come while another write of the status is under way."""
     quiet: dict[str, Micros] = field(default_factory=dict)
     """End of the quiet hours of policies that are in them."""
 
@@ -187,11 +188,11 @@ class HostingController(Reconciler[HostingKey]):
             policies=state.policies,
             clock=self.clock,
         )
-        records = Records()
-        bind = ReserveInStatus(hub, state=state, records=records)
         registry = hosting_registry(state)
         registry.register(SecretsExist.name, lambda: SecretsExist(hub), kind=SecretsExist)
-        registry.register(ReserveInStatus.name, lambda: bind, kind=ReserveInStatus)
+        registry.register(
+            ReserveInStatus.name, lambda: ReserveInStatus(hub, state=state), kind=ReserveInStatus
+        )
         (profile,) = self._scheduling.build(registry)
         scheduler = Scheduler(
             profiles=[profile],
@@ -199,6 +200,7 @@ class HostingController(Reconciler[HostingKey]):
             host_key=host_key,
             owner_of=_tenant_of,
             alike=ALIKE if is_built_in(profile) else None,
+            decision_of=decision_of,
         )
         loop = SchedulingLoop(
             scheduler,
@@ -214,7 +216,7 @@ class HostingController(Reconciler[HostingKey]):
             tenant_of=self._tenant_of_request,
             is_busy=lambda: self.queue.busy or loop.is_committing,
         )
-        term = Term(state=state, loop=loop, hub=hub, records=records, refusals=refusals)
+        term = Term(state=state, loop=loop, hub=hub, refusals=refusals)
         everything = [thing for informer in self._plain for thing in informer.store.values()]
         state.load([*everything, *self._requests.store.values()], now=self._now())
         for request in self._requests.store.values():
@@ -256,7 +258,7 @@ class HostingController(Reconciler[HostingKey]):
                     key = key_of(old)
                     term.loop.delete(key)
                     self._react(term, term.state.delete(old, now=self._now()))
-                    term.records.forget(key)
+                    term.counted.discard(key)
                     term.refusals.discard((key.namespace, key.name))
                     if (host := host_of(old)) is not None:
                         self.queue.add(WorkKey(host.name, work_name(old)))
@@ -307,7 +309,7 @@ class HostingController(Reconciler[HostingKey]):
 
     def _count(self, term: Term, cluster: str, now: Micros) -> None:
         for resident in term.state.countable(cluster, now=now):
-            term.records[resident.key].is_counted = True
+            term.counted.add(resident.key)
             self.queue.add(RequestKey(resident.key.namespace, resident.key.name))
 
     def _react(self, term: Term, events: list[Event]) -> None:
@@ -342,7 +344,6 @@ class HostingController(Reconciler[HostingKey]):
         if term is None:
             return
         decision = decision_of(outcome, workload.key)
-        term.records[workload.key].decision = decision
         if decision.host is None:
             term.refusals.put(workload, decision)
         else:
@@ -408,12 +409,11 @@ class HostingController(Reconciler[HostingKey]):
         key, host = _key(request), host_of(request)
         if host is not None:
             outage = term.state.outage(host)
-            record = term.records[key_of(request)]
-            counted = record.is_counted
+            counted = key_of(request) in term.counted
             residence = Residence(term.hub, residents=term.state.residents, metrics=self._metrics)
             delay = await residence.reconcile(request, outage=outage, counted=counted)
             if counted:
-                record.is_counted = False  # the status says so now, also to the next leader
+                term.counted.discard(key_of(request))  # the status says so now, also to the next leader
             if delay is not None:
                 self.queue.add_after(key, delay=delay)
         elif request.metadata.deletionTimestamp is not None:

@@ -32,7 +32,7 @@ from fairway.controllers.placement.slow_lane import Allowance, Budget, Slice, Sl
 from fairway.controllers.placement.state import PlacementState
 from fairway.controllers.placement.writer import NAME, DecisionWriter, lane_of
 from fairway.controllers.runtime.reconciler import log_failure
-from fairway.controllers.runtime.scheduling_loop import FencedPlugin
+from fairway.controllers.runtime.scheduling_loop import FencedPlugin, RunPlugin
 from fairway.controllers.runtime.write_limiter import Lane, Superseded
 from fairway.engine.commit.instructions import Fetch, ForCaller, ReadBack, RunBind, RunPostBind
 from fairway.engine.dependencies import Dependencies
@@ -75,6 +75,10 @@ LACK: Final = "lack {clusters}"
 STILL_HAVE: Final = "still have {clusters}"
 WAITS_FOR_PERMITS: Final = "waiting for permits"
 WAITS_FOR_ANSWER: Final = "waits for the process of plugin {plugin}"
+
+
+ATTEMPT: Final = "fairway.dev/attempt"
+"""Key of the commit's state under which our own plugins find the attempt that they write."""
 
 
 @dataclass(slots=True, eq=False)
@@ -125,18 +129,17 @@ class DecisionBind(FencedPlugin):
 
     name = "DecisionBind"
 
-    def __init__(self, attempts: dict[Owner, Attempt], writer: DecisionWriter) -> None:
-        self._attempts, self._writer = attempts, writer
+    def __init__(self, writer: DecisionWriter) -> None:
+        self._writer = writer
 
     def is_long(self, context: CommitContext, /) -> bool:
         """Pages that only get other scores wait for those that get other clusters."""
-        steps = self._attempts[_owner(context)].session.plan.steps
+        steps = context.state.read(ATTEMPT, Attempt).session.plan.steps
         return not any(lane_of(step) is Lane.DECISION for step in steps)
 
     async def bind(self, context: CommitContext, /) -> Status:
-        owner = _owner(context)
-        with span("placement write", namespace=owner[0], name=owner[1]):
-            session = self._attempts[owner].session
+        session = context.state.read(ATTEMPT, Attempt).session
+        with span("placement write", namespace=session.owner[0], name=session.owner[1]):
             if session.plan.steps:
                 await self._writer.carry_out(session)
             else:
@@ -149,16 +152,15 @@ class StatusReport(FencedPlugin):
 
     name = "StatusReport"
 
-    def __init__(self, attempts: dict[Owner, Attempt], writer: DecisionWriter) -> None:
-        self._attempts, self._writer = attempts, writer
+    def __init__(self, writer: DecisionWriter) -> None:
+        self._writer = writer
 
     def is_long(self, _context: CommitContext, /) -> bool:
         return True
 
     async def post_bind(self, context: CommitContext, /) -> None:
-        owner = _owner(context)
-        with span("placement status", namespace=owner[0], name=owner[1]):
-            attempt = self._attempts[owner]
+        attempt = context.state.read(ATTEMPT, Attempt)
+        with span("placement status", namespace=attempt.owner[0], name=attempt.owner[1]):
             await self._writer.report(attempt.session, droppable=attempt.droppable)
 
 
@@ -183,8 +185,8 @@ class PlacementScheduler:
         self._tokens = 0
         self._term: Micros | None = None
         """Start of this process's term."""
-        self._binder = DecisionBind(self._attempts, writer)
-        self._status = StatusReport(self._attempts, writer)
+        self._binder = DecisionBind(writer)
+        self._status = StatusReport(writer)
         self._commits: PlacementCommits | None = None
         if is_committed(profile):
             self._commits = PlacementCommits(
@@ -429,8 +431,10 @@ class PlacementScheduler:
         context = CommitContext(workload=session.workload, hosts=(), started=self._now())
         attempt = Attempt(session, context, woken=self._queue.woken(session.owner))
         self._attempts[session.owner] = attempt
+        context.state.write(ATTEMPT, attempt)
         step = session.commit
-        if isinstance(step, Run):
+        if isinstance(step, RunPlugin):
+            step.context.state.write(ATTEMPT, attempt)
             return self._run(attempt, step)
         if step is None and session.plan.steps:
             token = self._next_token(attempt)
@@ -593,10 +597,6 @@ class PlacementScheduler:
 def _key(owner: Owner) -> WorkloadKey:
     """Placements are queued by name; see ``queue``."""
     return WorkloadKey(*owner)
-
-
-def _owner(context: CommitContext) -> Owner:
-    return (context.workload.namespace, context.workload.name)
 
 
 def _names(decisions: tuple[PlacementDecision, ...]) -> set[str]:

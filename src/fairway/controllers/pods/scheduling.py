@@ -138,7 +138,6 @@ class PodScheduling:
         )
         self.owners = PodOwners()
         self._hub, self._reporter, self._clock = hub, reporter, clock
-        self._assume = AssumePod(fleet=self.fleet)
         self._volume_binder = VolumeBinder(fleet=self.fleet, hub=hub, claims=claims, volumes=volumes)
         self.preemptor = Preemptor(
             fleet=self.fleet,
@@ -181,7 +180,7 @@ class PodScheduling:
     def _profiles(self, scheduling: Scheduling) -> list[Profile]:
         """Build the profiles. Each has its own plugins, except those that keep what is shared."""
         registry = pod_registry(room=self.extension.room, owners=self.owners, volumes=self._volume_binder)
-        registry.register(AssumePod.name, lambda: self._assume, kind=AssumePod)
+        registry.register(AssumePod.name, lambda: AssumePod(fleet=self.fleet), kind=AssumePod)
         registry.register(DefaultBinder.name, lambda: DefaultBinder(self._hub), kind=DefaultBinder)
         registry.register(NominatedPods.name, lambda: NominatedPods(fleet=self.fleet), kind=NominatedPods)
         profiles = scheduling.build(registry, change=lambda spec: extended(self.extension.profile(spec)))
@@ -239,7 +238,6 @@ class PodScheduling:
             self.fleet.upsert_pod(pod)
             if ours:
                 key = key_of(pod)
-                self._assume.observed(key)
                 self._wake(self._gangs.upsert_pod(pod))
                 self.loop.observed(key, (self._host_named(node),))
             self.report("pod updated")
@@ -391,7 +389,6 @@ class PodScheduling:
         key = key_of(pod)
         self.loop.delete(key)
         self._wake(self._gangs.delete_pod(pod))
-        self._assume.observed(key)
         self._reporter.forget(key)
 
     def _host_named(self, node: str) -> HostKey:

@@ -29,6 +29,8 @@ from fairway.workloads.pods.workload import info_of_workload
 from kubewire.client import Informer, KubeError
 from kubewire.client.fence import Unconfirmed
 
+CHOICE: Final = "fairway.dev/volumes"
+"""Key of the commit's state under which Reserve leaves the volumes to bind, until they are bound or given back."""
 CHANGED: Final = "a claim of the pod was deleted, or must be bound by now; trying again"
 BINDING: Final = "binding volumes: {reason}"
 DELETED_CLAIM: Final = 'persistentvolumeclaim "{claim}" not found'
@@ -49,7 +51,6 @@ class VolumeBinder:
         volumes: Informer[PersistentVolume],
     ) -> None:
         self._fleet, self._hub, self._claims, self._volumes = fleet, hub, claims, volumes
-        self._choices: dict[WorkloadKey, VolumeChoice] = {}
         self._users: dict[ObjectKey | str, set[WorkloadKey]] = {}
         """The pods for which a claim, or a volume by its name, is assumed: several pods may share a claim."""
         self._waiting: dict[ObjectKey, set[asyncio.Event]] = {}
@@ -73,7 +74,7 @@ class VolumeBinder:
         choice = choose_volumes(waiting, node.metadata.name, node.metadata.labels)
         if isinstance(choice, str):
             return Status(Code.UNSCHEDULABLE, (choice,), plugin=NAME)
-        self._choices[context.workload.key] = choice
+        context.state.write(CHOICE, choice)
         for claim, volume in choice.bindings:
             self._users.setdefault(volume.metadata.name, set()).add(context.workload.key)
             self._fleet.take_volume(volume.metadata.name, _reference(claim))
@@ -84,9 +85,10 @@ class VolumeBinder:
 
     def release(self, context: CommitContext, /) -> None:
         """Assume nothing for a pod any more. What is written already stays: the next attempt finds it."""
-        choice = self._choices.pop(context.workload.key, None)
+        choice = context.state.find(CHOICE, VolumeChoice)
         if choice is None:
             return
+        context.state.discard(CHOICE)
         for _, volume in choice.bindings:
             if self._is_last_user(volume.metadata.name, context.workload.key):
                 self._fleet.release_volume(volume.metadata.name)
@@ -102,10 +104,10 @@ class VolumeBinder:
         return not users
 
     def has_work(self, context: CommitContext, /) -> bool:
-        return context.workload.key in self._choices
+        return context.state.find(CHOICE, VolumeChoice) is not None
 
     async def bind(self, context: CommitContext, /, *, timeout: float) -> Status:
-        choice, node = self._choices[context.workload.key], context.hosts[0].name
+        choice, node = context.state.read(CHOICE, VolumeChoice), context.hosts[0].name
         try:
             await self._write(choice, node)
         except (KubeError, Unconfirmed) as error:

@@ -492,6 +492,8 @@ class NodeFleet(Table[Node]):
     def _place(self, key: PodKey, placed: tuple[str, PodInfo] | None) -> Change:
         old = self._placed.get(key)
         if old == placed:
+            if placed is not None:
+                self._placed[key] = placed  # for ``shows``: an observed pod may equal the assumed one
             return NOTHING
         if key in self._evicting and (placed is None or placed[1].pod.terminating):
             self._evicting -= {key}

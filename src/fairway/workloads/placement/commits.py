@@ -38,6 +38,8 @@ from fairway.workloads.placement.selection import Selection
 from fairway.workloads.placement.workload import PlacementWorkload
 from kubewire.api.meta import format_time
 
+CAUSE: Final = "fairway.dev/bind-fault"
+"""Key of the commit's state under which a Bind plugin whose result is unknown leaves its fault."""
 ACTIVATED: Final = "activated by a plugin"
 WAITING: Final = "waiting until {time} for the permit of plugin {plugin} for {clusters}{reasons}"
 REJECTED: Final = "plugin {plugin} rejects {clusters}{reasons}; the last decision is kept"
@@ -114,8 +116,6 @@ class PlacementCommits:
         """Last committed, or reserved for."""
         self._rejected: set[Owner] = set()
         self._faults: list[Fault] = []
-        self._causes: dict[WorkloadKey, Fault] = {}
-        """Faults of Bind plugins whose result is unknown."""
 
     # Terms
 
@@ -135,8 +135,8 @@ class PlacementCommits:
         self._machine.clear()
         for owner in tuple(self._held):
             self._release(owner)
-        for index in (self._workloads, self._rejected, self._causes):
-            index.clear()
+        self._workloads.clear()
+        self._rejected.clear()
 
     # Decisions
 
@@ -219,15 +219,22 @@ class PlacementCommits:
         """Report that a step raised."""
         commit = self._machine.find(run.key)
         step = self._next(commit, self._machine.failed(run.key, run.token, error))
-        if isinstance(step, ReadBack) and self._faults and self._faults[-1].plugin != self._binder.name:
-            self._causes[run.key] = self._faults[-1]
+        if (
+            isinstance(step, ReadBack)
+            and commit is not None
+            and self._faults
+            and self._faults[-1].plugin != self._binder.name
+        ):
+            commit.context.state.write(CAUSE, self._faults[-1])
         return step
 
     def read_back(self, run: ReadBack, clusters_on_hub: Collection[str], *, now: Micros) -> Step | None:
         """Report which clusters the hub shows as decided."""
-        commit, cause = self._machine.find(run.key), self._causes.pop(run.key, None)
+        commit = self._machine.find(run.key)
         if commit is None:
             return None
+        cause = commit.context.state.find(CAUSE, Fault)
+        commit.context.state.discard(CAUSE)
         added, removed = commit.context.hosts, commit.context.removed
         bound_hosts = tuple(host for host in added if host.name in clusters_on_hub)
         left = frozenset(host for host in removed if host.name in clusters_on_hub)

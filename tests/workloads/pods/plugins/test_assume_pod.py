@@ -41,6 +41,6 @@ def test_unreserve_keeps_a_pod_that_was_observed_on_another_node() -> None:
 def test_unreserve_after_the_pod_was_observed_changes_nothing() -> None:
     fleet, plugin, context = prepared()
     plugin.reserve(context)
-    plugin.observed(context.workload.key)
+    fleet.upsert_pod(pod("a", on="n1", cpu="2"))
     plugin.unreserve(context)
     assert used(fleet) == [2000, 0]

@@ -5,19 +5,21 @@ plugin of a profile for pods.
 """
 
 from collections.abc import Mapping
+from typing import Final
 
 from msgspec import structs
 
 from fairway.api.pod import Pod
 from fairway.engine.points import CommitContext, Reads
 from fairway.engine.status import OK, Status
-from fairway.engine.workload import WorkloadKey
 from fairway.hosts.column import Key
 from fairway.hosts.direction import Direction
 from fairway.hosts.nodes import NodeFleet
 from fairway.workloads.pods.workload import info_of_workload
 
 NAME = "AssumePod"
+ASSUMED: Final = "fairway.dev/assumed-pod"
+"""Key of the commit's state under which Reserve leaves the pod that it added to the fleet."""
 
 
 class AssumePod:
@@ -25,23 +27,19 @@ class AssumePod:
 
     def __init__(self, *, fleet: NodeFleet) -> None:
         self._fleet = fleet
-        self._assumed: dict[WorkloadKey, Pod] = {}
 
     def reserve(self, context: CommitContext, /) -> Status:
         pod = info_of_workload(context.workload).pod
         assumed = structs.replace(pod, spec=structs.replace(pod.spec, nodeName=context.hosts[0].name))
-        self._assumed[context.workload.key] = assumed
+        context.state.write(ASSUMED, assumed)
         self._fleet.upsert_pod(assumed)
         return OK
 
     def unreserve(self, context: CommitContext, /) -> None:
-        assumed = self._assumed.pop(context.workload.key, None)
+        assumed = context.state.find(ASSUMED, Pod)
+        # Not if the hub has shown the pod meanwhile: from then on its place is the observed one.
         if assumed is not None and self._fleet.shows(assumed):
             self._fleet.delete_pod(assumed.metadata.namespace, assumed.metadata.name)
-
-    def observed(self, key: WorkloadKey) -> None:
-        """Forget an assumption: the API server shows the pod on its node, or deleted it."""
-        self._assumed.pop(key, None)
 
     def releases(self, _context: CommitContext, /) -> Mapping[Key, Direction]:
         return {}  # the fleet reports its own changes
