@@ -281,12 +281,16 @@ class Steps:
     following: dict[int, list[ForCaller]] = field(default_factory=dict)
     """What comes after the step of a token."""
     ended: list[int] = field(default_factory=list)
+    deadline: Micros | None = None
+    passes: int = 0
 
     def advance(self, *, now: Micros) -> list[ForCaller]:
+        self.passes += 1
+        assert self.passes < 100, "the loop spins"
         return []
 
     def next_deadline(self) -> Micros | None:
-        return None
+        return self.deadline
 
     def schedule_one(self, _snapshot: None, /, *, now: Micros) -> tuple[None, list[ForCaller]] | None:
         return (None, self.due.pop(0)) if self.due else None
@@ -359,6 +363,32 @@ async def test_no_cycle_starts_while_the_most_tasks_run() -> None:
         gate.opened.set()
         await asyncio.sleep(1)
         assert sorted(steps.ended) == [0, 1, 2, 3, 4]
+
+
+async def test_loop_without_room_does_not_spin_for_what_is_due() -> None:
+    steps, gate = Steps(deadline=0), Gate()
+    loop = CycleLoop(steps, read_back=nothing, clock=LoopClock(), at_once=1, commits_first=True)
+    steps.due = [[gate.run(token)] for token in range(2)]
+    async with carrying_out(loop):
+        await asyncio.sleep(1)
+        assert (gate.running, steps.passes) == (1, 1)
+        steps.deadline = None
+        gate.opened.set()
+        await asyncio.sleep(1)
+        assert steps.ended == [0, 1]
+
+
+async def test_results_without_instructions_need_no_pass_each() -> None:
+    steps, gates = Steps(), [Gate() for _ in range(50)]
+    loop = CycleLoop(steps, read_back=nothing, clock=LoopClock(), at_once=60, commits_first=True)
+    steps.due = [[gate.run(token)] for token, gate in enumerate(gates)]
+    async with carrying_out(loop):
+        for gate in gates:
+            await asyncio.sleep(1)
+            gate.opened.set()
+        await asyncio.wait_for(loop.quiet(), timeout=1)
+        assert len(steps.ended) == 50
+        assert steps.passes <= 3
 
 
 async def test_step_that_becomes_long_gives_its_slot_to_the_next_workload() -> None:

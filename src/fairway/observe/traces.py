@@ -73,7 +73,7 @@ _NOTHING: Final = _Nothing()
 def span(name: str, /, **attributes: object) -> AbstractContextManager[Span]:
     """Trace a block. An exception that leaves it is recorded; attributes that are None are omitted."""
     tracer = _current.tracer
-    if tracer is None:
+    if tracer is None or (isinstance(tracer, _ApiTracer) and not tracer.has_provider):
         return _NOTHING
     return tracer.start_as_current_span(name, attributes=_attributes(attributes))
 
@@ -87,8 +87,7 @@ def _attributes(attributes: Mapping[str, object]) -> dict[str, Value]:
 
 
 class _ApiTracer:
-    """The tracer of the API. Until the program configures a provider, spans do nothing: the API's own spans do nothing
-    either, but at some cost."""
+    """The tracer of the API."""
 
     __slots__ = ("_api", "_tracer")
 
@@ -96,11 +95,15 @@ class _ApiTracer:
         self._api = api
         self._tracer = cast("Tracer", api.get_tracer(SERVICE, __version__))
 
+    @property
+    def has_provider(self) -> bool:
+        """Whether the program has configured a provider. Until then, the API's own spans do nothing either, but at some
+        cost."""
+        return not isinstance(self._api.get_tracer_provider(), self._api.ProxyTracerProvider)
+
     def start_as_current_span(
         self, name: str, *, attributes: Mapping[str, Value]
     ) -> AbstractContextManager[Span]:
-        if isinstance(self._api.get_tracer_provider(), self._api.ProxyTracerProvider):
-            return _NOTHING
         return self._tracer.start_as_current_span(name, attributes=attributes)
 
 

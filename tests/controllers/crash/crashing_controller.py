@@ -26,6 +26,7 @@ from fairway.controllers.manager import running
 from fairway.controllers.placement.queue import Owner, PlacementQueue
 from fairway.controllers.settings import PLACEMENT, Settings
 from fairway.engine.queue import State
+from fairway.hosts.instant import Micros
 from fairway.workloads.placement import pages
 from kubewire.client import load
 from kubewire.client.errors import TransportError
@@ -141,8 +142,8 @@ async def _live(kubeconfig: str, trigger: CrashTrigger) -> None:
     async def request(transport: Transport, method: str, path: str, **options: Any) -> Response:
         return await trigger.request(send, transport, method, path, **options)
 
-    def returned(queue: PlacementQueue, owner: Owner) -> None:
-        put_back(queue, owner)
+    def returned(queue: PlacementQueue, owner: Owner, now: Micros) -> None:
+        put_back(queue, owner, now)
         trigger.attempted(queue, owner)
 
     settings = Settings(controllers=frozenset({PLACEMENT}), election=None)

@@ -36,11 +36,15 @@ class DecisionIndex:
         """Return the decisions of a placement, by name. Read-only."""
         return self._own.get(owner, {})
 
-    def put(self, decision: PlacementDecision) -> None:
-        meta = decision.metadata
-        self.drop(meta.namespace, meta.name)
-        self._named.setdefault(meta.namespace, {})[meta.name] = decision
-        self._own.setdefault(placement_of(decision), {})[meta.name] = decision
+    def put(self, decision: PlacementDecision) -> PlacementDecision | None:
+        """Return the decision that had the name."""
+        meta, owner = decision.metadata, placement_of(decision)
+        named = self._named.setdefault(meta.namespace, {})
+        old = named.get(meta.name)
+        if old is not None and (owned_by := placement_of(old)) != owner:
+            _discard(self._own, owned_by, meta.name)
+        named[meta.name] = self._own.setdefault(owner, {})[meta.name] = decision
+        return old
 
     def drop(self, namespace: str, name: str) -> PlacementDecision | None:
         """Return the removed decision; None if it was not there."""

@@ -56,9 +56,11 @@ class PlacementQueue:
             describe=cells.describe,
         )
         self.on_change: Callable[[], None] = lambda: None
-        """Called when a placement may have become ready, or a deadline is new."""
+        """Called when a placement may have become ready, or a deadline is earlier."""
         self._idle = asyncio.Event()
         self._idle.set()
+        self._awaited: Micros | None = None
+        """The deadline at which the caller wakes by itself."""
         self._started: dict[Owner, Micros] = {}
         """When placements in flight were taken."""
         self.adds = 0
@@ -109,9 +111,9 @@ class PlacementQueue:
 
     # From the controller
 
-    def pop(self, owner: Owner | None = None) -> Owner | None:
+    def pop(self, owner: Owner | None = None, *, now: Micros | None = None) -> Owner | None:
         """Take the next placement, or the given one if it is ready."""
-        now = self.now()
+        now = self.now() if now is None else now
         workload = self._queue.pop(now=now, key=None if owner is None else _key(owner))
         if workload is None:
             return None
@@ -125,7 +127,8 @@ class PlacementQueue:
 
     def next_deadline(self) -> Micros | None:
         """Return when a placement becomes ready without an event."""
-        return self._queue.next_deadline()
+        self._awaited = self._queue.next_deadline()
+        return self._awaited
 
     def next_wait(self) -> float | None:
         """Return the seconds until then."""
@@ -153,13 +156,19 @@ class PlacementQueue:
         now = self.now()
         deadline = None if after is None else now + int(after * SECOND)
         self._queue.settle(_key(owner), dependencies, now=now, deadline=deadline)
-        self._returned(owner)
+        self._returned(owner, now)
+        # Not for each of the thousands that settle in a burst: their deadlines are minutes away.
+        earlier = deadline is not None and (self._awaited is None or deadline < self._awaited)
+        if earlier or self._queue.active:
+            self.on_change()
 
     def reject(self, owner: Owner, rejections: tuple[Rejection, ...], dependencies: Dependencies) -> None:
         """Put back a placement whose decision was rejected by plugins at its commit, until something changes that
         they read, or that the decision depends on."""
-        self._queue.reject(_key(owner), rejections, now=self.now(), dependencies=dependencies)
-        self._returned(owner)
+        now = self.now()
+        self._queue.reject(_key(owner), rejections, now=now, dependencies=dependencies)
+        self._returned(owner, now)
+        self.on_change()
 
     def lower_deadline(self, owner: Owner, *, after: float) -> None:
         """Try a settled placement again after so many seconds, unless it is to be tried earlier."""
@@ -168,14 +177,18 @@ class PlacementQueue:
 
     def fail(self, owner: Owner, error: str) -> None:
         """Put back a placement after an error, to retry it after its back-off."""
+        now = self.now()
         self._observer.retried()
-        self._queue.fail(_key(owner), error, now=self.now())
-        self._returned(owner)
+        self._queue.fail(_key(owner), error, now=now)
+        self._returned(owner, now)
+        self.on_change()
 
     def release(self, owner: Owner) -> None:
         """Put back a placement whose attempt was abandoned."""
-        self._queue.release(_key(owner), now=self.now())
-        self._returned(owner)
+        now = self.now()
+        self._queue.release(_key(owner), now=now)
+        self._returned(owner, now)
+        self.on_change()
 
     def explain(self, owner: Owner) -> Explanation | None:
         return self._queue.explain(_key(owner))
@@ -215,9 +228,8 @@ class PlacementQueue:
             if self._queue.is_changed(key):
                 self.changed_in_flight((key.namespace, key.name))
 
-    def _returned(self, owner: Owner) -> None:
-        self._observer.finished(took=(self.now() - self._started.pop(owner, self.now())) / SECOND)
-        self.on_change()  # a deadline may be new
+    def _returned(self, owner: Owner, now: Micros) -> None:
+        self._observer.finished(took=(now - self._started.pop(owner, now)) / SECOND)
         self._count()
         self._settled()
 

@@ -270,8 +270,7 @@ class PlacementScheduler:
         return self._queue.next_deadline()
 
     def schedule_one(self, _snapshot: None, /, *, now: Micros) -> tuple[None, list[ForCaller]] | None:
-        del now
-        owner = self._queue.pop()
+        owner = self._queue.pop(now=now)
         return None if owner is None else (None, self.attempt(owner))
 
     def attempt(self, owner: Owner) -> list[ForCaller]:

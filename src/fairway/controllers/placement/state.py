@@ -16,6 +16,8 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Final, cast
 
+from msgspec import structs
+
 from fairway.api.decision import PlacementDecision
 from fairway.api.placement import Placement
 from fairway.api.resources import (
@@ -193,8 +195,7 @@ class PlacementState:
     def _on_decision(self, new: PlacementDecision) -> None:
         """Another client's write, or our own."""
         meta = new.metadata
-        old = self._decisions.get(meta.namespace, meta.name)
-        self._decisions.put(new)
+        old = self._decisions.put(new)
         if not self._concerned(old, new, externally_modified=old is not None, write_id=meta.resourceVersion):
             self._publish_change("PlacementDecision", meta, self.fleet.upsert_decision(new))
 
@@ -449,7 +450,7 @@ def _guarded(handler: Callable[[Batch[Any]], None]) -> Callable[[Batch[Any]], No
         except Exception:
             for change in batch.changes:  # those that were processed already requeue their placements at most
                 try:
-                    handler(replace(batch, changes=(change,)))
+                    handler(structs.replace(batch, changes=(change,)))
                 except Exception:
                     meta = change.object.metadata
                     log.exception(NOT_DIGESTED, type(change.object).__name__, meta.namespace, meta.name)

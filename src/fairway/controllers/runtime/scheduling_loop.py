@@ -91,7 +91,8 @@ class CycleLoop(Generic[SchedulerT]):
     With ``commits_first``, no cycle starts while ``at_once`` plugins run, so that the queue decides who is next.
     Otherwise commits wait for each other in the order of their cycles. No cycle starts while ``most_tasks`` plugins
     run, those that may wait included. With ``sends_first``, a request is sent before the next cycle is computed.
-    ``now`` is the time of the scheduler; the wall clock by default.
+    ``now`` is the time of the scheduler; the wall clock by default. Call ``wake`` whenever the scheduler has something
+    ready, or an earlier deadline.
     """
 
     def __init__(
@@ -123,6 +124,7 @@ class CycleLoop(Generic[SchedulerT]):
         self._most_tasks = most_tasks
         self._sends_first = sends_first
         self._wake = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
         self._stopping = False
         self._idle = asyncio.Event()
         self._tasks: dict[Step, asyncio.Task[None]] = {}
@@ -153,15 +155,19 @@ class CycleLoop(Generic[SchedulerT]):
 
     async def run(self) -> None:
         """Run in the term of this task until cancelled, or stopped. Raises Lost when the term ends."""
-        async with TermGroup() as group:
-            while True:
-                self._wake.clear()
-                await self._schedule(group)
-                if self._tasks.keys() <= self._long:
-                    self._idle.set()
-                if not self._tasks and self._stopping:
-                    return
-                await self._sleep()
+        try:
+            async with TermGroup() as group:
+                while True:
+                    self._wake.clear()
+                    await self._schedule(group)
+                    if self._tasks.keys() <= self._long:
+                        self._idle.set()
+                    if not self._tasks and self._stopping:
+                        return
+                    self._set_timer(self._scheduler.next_deadline())
+                    await self._wake.wait()
+        finally:
+            self._set_timer(None)
 
     def stop(self) -> None:
         """Start no more cycles, and let ``run`` return when no plugin runs. Those that may wait for other programs are
@@ -209,20 +215,34 @@ class CycleLoop(Generic[SchedulerT]):
             return False
         return self._most_short is None or running - len(self._long) < self._most_short
 
-    async def _sleep(self) -> None:
-        """Wait for an event or the next deadline. Nothing polls."""
-        deadline = self._scheduler.next_deadline()
-        if deadline is None:
-            await self._wake.wait()
-            return
-        try:
-            async with asyncio.timeout(max(0, deadline - self._now()) / SECOND):
-                await self._wake.wait()
-        except TimeoutError:
-            return
+    def _set_timer(self, deadline: Micros | None) -> None:
+        """Wake the loop at the deadline. Nothing polls."""
+        timer, loop, when = self._timer, asyncio.get_running_loop(), None
+        if deadline is not None:
+            left = deadline - self._now()
+            # What is due, and was not taken, waits for room, which ``_check_room`` reports. A timer would fire at once,
+            # again and again.
+            if left > 0 or not self._is_full:
+                when = loop.time() + max(0, left) / SECOND
+        if timer is not None:
+            # Each placement of a burst moves the deadline to a later time. A pass too many at the earlier one costs
+            # less than a new timer for each.
+            if when is not None and timer.when() <= when:
+                return
+            timer.cancel()
+        self._timer = None if when is None else loop.call_at(when, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self._wake.set()
 
     def _carry_out(self, instruction: ForCaller, group: asyncio.TaskGroup) -> None:
         match instruction:
+            case RunPreBind() | RunBind() | RunPostBind():  # first, as there is one for each decision
+                long = is_long(instruction)
+                if not (self._stopping and long):
+                    step = (instruction.key, instruction.token)
+                    self._start(step, self._run_plugins(instruction, long=long), group, long=long)
             case Cancel(key, token):
                 if (task := self._tasks.get((key, token))) is not None:
                     task.cancel()
@@ -236,11 +256,6 @@ class CycleLoop(Generic[SchedulerT]):
                 self._start((key, token), self._resolve_bind(key, token), group)
             case Fetch(key, token):
                 self._start((key, token), self._fetch(instruction), group, long=True)
-            case RunPreBind() | RunBind() | RunPostBind():
-                long = is_long(instruction)
-                if not (self._stopping and long):
-                    step = (instruction.key, instruction.token)
-                    self._start(step, self._run_plugins(instruction, long=long), group, long=long)
 
     def _start(
         self, step: Step, work: Coroutine[Any, Any, None], group: asyncio.TaskGroup, *, long: bool = False
@@ -286,7 +301,13 @@ class CycleLoop(Generic[SchedulerT]):
             self._enter((following.key, following.token), task, long=long)
             self._check_room()
             instructions = await self._run_plugin(following, long=long)
-        self._changed(instructions)
+        self._on_result(instructions)
+
+    def _on_result(self, instructions: list[ForCaller]) -> None:
+        # The owner of the queue reports by ``wake`` what is ready, and new deadlines. Without instructions nothing else
+        # is due: a pass for each of thousands of settled placements would find nothing.
+        if instructions:
+            self._changed(instructions)
 
     async def _run_plugin(self, run: RunPlugin, *, long: bool) -> list[ForCaller]:
         """Return what the scheduler answers to the result."""
@@ -326,6 +347,10 @@ class SchedulingLoop(CycleLoop[Scheduler]):
         """Return whether a workload is being committed, or was bound and is not observed yet."""
         return self._scheduler.holds(key)
 
+    def _on_result(self, instructions: list[ForCaller]) -> None:
+        # The result may also have put workloads into the queue, which does not report it.
+        self._changed(instructions)
+
     # Events
 
     def put(self, workload: Workload[Any]) -> None:
@@ -359,10 +384,13 @@ def is_long(run: RunPlugin) -> bool:
     return isinstance(run, RunPreBind) and isinstance(run.plugin, LongPreBind)
 
 
-async def call_plugin(run: RunPlugin, *, long: bool) -> Status | None:
+def call_plugin(run: RunPlugin, *, long: bool) -> Awaitable[Status | None]:
     """Call the plugin while this process leads. If the hub cannot confirm that, nothing was sent."""
-    if isinstance(run.plugin, FencedPlugin) or long:
-        return await _call(run)
+    # Not a coroutine: each layer of a write is created, and resumed when the hub responds, for every decision.
+    return _call(run) if long or isinstance(run.plugin, FencedPlugin) else _call_fenced(run)
+
+
+async def _call_fenced(run: RunPlugin) -> Status | None:
     entered = False
     try:
         leadership = current_leadership()
@@ -376,12 +404,11 @@ async def call_plugin(run: RunPlugin, *, long: bool) -> Status | None:
         return failed(str(error))
 
 
-async def _call(run: RunPlugin) -> Status | None:
+def _call(run: RunPlugin) -> Awaitable[Status | None]:
     match run:
         case RunPreBind():
-            return await run.plugin.pre_bind(run.context)
+            return run.plugin.pre_bind(run.context)
         case RunBind():
-            return await run.plugin.bind(run.context)
+            return run.plugin.bind(run.context)
         case RunPostBind():
-            await run.plugin.post_bind(run.context)
-            return None
+            return run.plugin.post_bind(run.context)

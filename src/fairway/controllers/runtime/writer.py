@@ -1,6 +1,6 @@
 """Writes of a controller: only in the term of the task that writes, counted in the metrics, and in turns if limited."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
 
@@ -137,7 +137,7 @@ class Writer:
         with self._write(resource, "patch", subresource):
             return await self._send_patch(resource, name, body, kind, namespace, subresource)
 
-    async def _send_patch(
+    def _send_patch(
         self,
         resource: Resource[T],
         name: str,
@@ -145,8 +145,8 @@ class Writer:
         kind: Patch,
         namespace: str,
         subresource: str | None,
-    ) -> T:
-        return await self._client.patch(
+    ) -> Awaitable[T]:
+        return self._client.patch(
             resource,
             name,
             body,

@@ -49,6 +49,9 @@ class Rejection:
 @dataclass(slots=True)
 class Entry:
     workload: Workload[Any]
+    """Its key never changes: a workload that is recreated gets a new entry."""
+    name: tuple[str, str]
+    """Namespace and name."""
     added: Micros
     queued: Micros
     """Last failure, or arrival."""
@@ -87,12 +90,6 @@ class Entry:
     @property
     def key(self) -> WorkloadKey:
         return self.workload.key
-
-    @property
-    def name(self) -> tuple[str, str]:
-        """Namespace and name."""
-        key = self.workload.key
-        return (key.namespace, key.name)
 
     @property
     def is_pending(self) -> bool:

@@ -125,7 +125,7 @@ class SchedulingQueue:
             self._remove(entry)
             entry = None
         if entry is None:
-            entry = self._entries[name] = Entry(workload, added=now, queued=now, since=now)
+            entry = self._entries[name] = Entry(workload, name, added=now, queued=now, since=now)
             self._wake(entry, ADDED, at_once=True)
             return
         if entry.workload == workload and not entry.deleted:

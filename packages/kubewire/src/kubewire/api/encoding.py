@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import msgspec
 from msgspec import Struct
@@ -29,8 +29,16 @@ def without_nulls(value: Any) -> Any:
 
 
 def _with_times_written(value: Any) -> Any:
+    """Write times in the containers of ``value``, which are modified."""
     if isinstance(value, dict):
-        return {key: _with_times_written(child) for key, child in value.items()}
+        for key, child in value.items():
+            if isinstance(child, _NOT_WRITTEN):
+                value[key] = _with_times_written(child)
+        return value
     if isinstance(value, list | tuple):
         return [_with_times_written(child) for child in value]
     return format_time(value) if isinstance(value, datetime) else value
+
+
+_NOT_WRITTEN: Final = (dict, list, tuple, datetime)
+"""Most values of an object are strings."""

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Generic
 
 from msgspec import Struct
@@ -31,8 +30,7 @@ class Deleted(Struct, Generic[T], frozen=True, gc=False):
 Change = Added[T] | Updated[T] | Deleted[T]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Batch(Generic[T]):
+class Batch(Struct, Generic[T], frozen=True, kw_only=True, gc=False):
     """Changes in the order to apply them.
 
     Within an ``epoch`` an object only ever gets newer. A new epoch begins when the hub's history went back, as after a

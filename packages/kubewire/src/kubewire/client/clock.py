@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final, Protocol
 
 
@@ -33,7 +34,7 @@ class SystemClock:
     def __init__(self) -> None:
         self._monotonic: Callable[[], float] = time.monotonic
         if (boot := getattr(time, "CLOCK_BOOTTIME", None)) is not None:
-            self._monotonic = lambda: time.clock_gettime(boot)
+            self._monotonic = partial(time.clock_gettime, boot)
 
     def wall(self) -> datetime:
         return datetime.now(UTC)
