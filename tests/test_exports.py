@@ -31,6 +31,7 @@ EXPORTS = {
         *("RULES", "ask_locally", "document", "open_ports", "serving_locally"),
     ],
     "workloads.hosting": [
+        *("Adoption", "AdoptionPlan", "ExistingHostedCluster", "Loss", "lose", "plan_adoption"),
         *("Capacity", "Decision", "Demand", "DemandError", "Evacuation", "HostFacts", "HostingSpec"),
         *(
             "HostingState",

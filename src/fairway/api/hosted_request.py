@@ -284,6 +284,13 @@ class AcceptedRequest(Struct, frozen=True, kw_only=True, gc=False, omit_defaults
             "Template of the policy when the place was reserved. Later changes of the policy do not apply."
         ),
     ] = None
+    adopted: Annotated[
+        bool,
+        Field(
+            "The hosted cluster existed before the request, which follows it. It is neither changed nor deleted "
+            "with the request."
+        ),
+    ] = False
 
 
 class HostingRefusal(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):

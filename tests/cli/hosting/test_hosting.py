@@ -20,9 +20,11 @@ from fairway.cli.hosting.run import (
     RESOLVED,
     STUCK,
     WITHIN_POLICY,
+    WITHIN_POLICY_AMONG,
     check_hash,
 )
 from fairway.cli.main import run
+from fairway.workloads.hosting.planning.moves import FOREIGN
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "hosting"
 NOW = ("--now", "2026-03-02T12:00:00Z")
@@ -248,6 +250,34 @@ def test_hash_that_is_none_mistyped_or_outdated_is_told_apart() -> None:
         check_hash(current, "3bdfe398de8d")
     with pytest.raises(NegativeAnswerError, match="mistyped, or the fleet has changed since"):
         check_hash(current, "0123456789ab")
+
+
+def test_several_hosts_are_planned_together(tmp_path: Path, capsys: Capture) -> None:
+    """host-1 is over by one, host-2 has one, host-3 is silent: each of them fits alone, and no two at once."""
+    files = write(tmp_path, resident("a", on=1), resident("b", on=1), resident("c", on=2))
+    assert hosting("drain", "host-1", "-o", "json", files=files) == 0
+    assert hosting("drain", "host-1", "host-2", files=files) == 1
+    out = capsys.readouterr().out
+    assert STUCK.format(count=3, host="host-1 host-2") in out
+    assert FOREIGN.format(host="host-2", count=2) in out
+    assert hosting("rebalance", "host-2", files=files) == 0
+    assert capsys.readouterr().out == f"{WITHIN_POLICY_AMONG.format(hosts='host-2')}\n"
+    assert hosting("rebalance", "host-1", "-o", "json", files=files) == 0
+    assert [move["from"] for move in json.loads(capsys.readouterr().out)["moves"]] == ["host-1"]
+    for verb in ("drain", "rebalance", "recover", "lose", "adopt"):
+        assert hosting(verb, "host-1", "nope", files=files) == 2
+        assert "there is no hosting cluster 'nope'" in capsys.readouterr().err
+
+
+def test_lose_answers_without_spare_hosts(tmp_path: Path, capsys: Capture) -> None:
+    files = write(tmp_path, resident("a", on=2))
+    assert hosting("lose", files=files) == 1
+    rows = [line.split()[:4] for line in capsys.readouterr().out.splitlines()[1:]]
+    assert rows == [["host-1", "4", "2", "2"], ["host-2", "3", "1", "2"], ["host-3", "unknown", "0", "0"]]
+    assert hosting("lose", "host-2", "-o", "json", files=files) == 1
+    (loss,) = json.loads(capsys.readouterr().out)
+    assert (loss["hosted"], loss["stranded"], loss["withoutRequest"]) == (3, 2, {"hosted": 2, "stranded": 2})
+    assert [(move["request"], move["to"]) for move in loss["moves"]] == [("team-a/a", "host-1")]
 
 
 def test_rebalance_apply_needs_a_hub(capsys: Capture) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -11,6 +12,7 @@ from cli.live_hub import act, fill
 from fairway.api.hosted_request import HostedClusterRequest
 from fairway.api.placement import PlacementSpec
 from fairway.api.resources import HOSTED_CLUSTER_REQUESTS, MANAGED_CLUSTERS
+from fairway.cli.hosting.run import EXISTS
 from fairway.cli.main import run
 from fairway.testing import builders
 from fairway.testing.hub import HubAddress, hub_in_thread
@@ -55,6 +57,54 @@ def test_plan_is_approved_by_its_hash_only(hub: HubAddress, capsys: Capture) -> 
     assert "1 moves approved" in capsys.readouterr().out
     name = move["request"].partition("/")[2]
     assert act(hub.kubeconfig, annotations)[name] == {MOVE_TO: "host-2", MOVE_PLAN: plan["hash"]}
+
+
+def test_request_of_a_file_that_the_hub_has_is_named_and_not_placed_again(
+    hub: HubAddress, tmp_path: Path, capsys: Capture
+) -> None:
+    file = tmp_path / "request.yaml"
+    document = {**resident("a", on=1), "status": {}}
+    file.write_text(json.dumps(document))
+    assert hosting(hub, "place", *NOW, "-f", str(file), "--hub") == 2
+    assert EXISTS.format(name="team-a/a", host="host-1") in capsys.readouterr().err
+
+
+def test_adopt_shows_first_and_writes_when_applied(hub: HubAddress, tmp_path: Path, capsys: Capture) -> None:
+    file = tmp_path / "host-2.yaml"
+    kind = {"apiVersion": "hypershift.openshift.io/v1beta1", "kind": "HostedCluster"}
+    items = [
+        {**kind, "metadata": {"name": name, "namespace": "clusters"}, "spec": {"platform": {"type": "None"}}}
+        for name in ("one", "two")
+    ]
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    words = ("adopt", "host-2", "-n", "team-a", "--from", str(file), *NOW, "-o", "json")
+    for applied in (False, True):
+        assert hosting(hub, *words, *(["--apply"] if applied else [])) == 0
+        shown = json.loads(capsys.readouterr().out)
+        assert [adoption["request"] for adoption in shown["adoptions"]] == ["team-a/one", "team-a/two"]
+        assert ("one" in act(hub.kubeconfig, annotations)) is applied
+    assert hosting(hub, *words) == 0
+    assert json.loads(capsys.readouterr().out)["adopted"] == 2
+    assert hosting(hub, "capacity", *NOW, "-o", "json") == 0
+    second = json.loads(capsys.readouterr().out)[1]
+    assert (second["hosted"], second["reserved"]) == (2, 0), "they are part of the published number"
+    assert hosting(hub, "delete", "team-a/one") == 0
+    assert "stays on host-2" in capsys.readouterr().out
+    assert hosting(hub, "delete", "team-a/two") == 0
+
+
+def test_adopt_names_what_is_wrong_with_its_input(hub: HubAddress, tmp_path: Path, capsys: Capture) -> None:
+    file = tmp_path / "none.yaml"
+    file.write_text("kind: List\nitems: [3, {kind: Pod}]\n")
+    for words, message in (
+        (("--from", str(file)), "name that HOST"),
+        (("host-1", "--from", str(file)), "contains no HostedCluster"),
+        (("host-1", "--from", str(tmp_path / "missing.yaml")), "missing.yaml"),
+        (("host-1", "--policy", "nope"), "nope"),
+        (("host-1", "--size", "huge"), "there is no size 'huge'"),
+    ):
+        assert hosting(hub, "adopt", *words, *NOW) == 2
+        assert message in capsys.readouterr().err
 
 
 def test_explain_of_a_request_without_scores_names_its_host(hub: HubAddress, capsys: Capture) -> None:

@@ -1,8 +1,9 @@
 """A hub, two hosting clusters with work agents, and the hosting controller with exactly its rights."""
 
 import asyncio
+import json
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -25,11 +26,16 @@ from fairway.api.resources import (
     MANAGED_CLUSTERS,
     MANIFEST_WORKS,
 )
+from fairway.cli.client.objects import HOSTING, read_hub
+from fairway.cli.hosting.adopt import adopt_all
 from fairway.controllers.hosting import RULES, HostingController
 from fairway.controllers.runtime.informer_factory import InformerFactory
 from fairway.controllers.runtime.leadership import ALONE
+from fairway.hosts.instant import to_micros
 from fairway.klusterlet.works import WorkAgent
 from fairway.observe.meters import Meters
+from fairway.workloads.hosting import AdoptionPlan, HostingState, plan_adoption
+from fairway.workloads.hosting.planning.adoption import in_works, on_host
 from fairway.workloads.hosting.rules.host_namespaces import derived_namespace
 from fairway.workloads.hosting.workload import MOVE_TO, RECOVER_FROM, loss_of
 from kubewire.api.meta import ObjectMeta, find_condition, format_time
@@ -224,6 +230,53 @@ class HostingHarness:
                 namespace=self.namespace,
             )
         )
+
+    async def create_otherwise(self, *, in_work: bool) -> str:
+        """Create a hosted cluster without a request on the first host, by a ManifestWork or on the host itself."""
+        name = fresh("other")
+        meta = {"name": name, "namespace": self.on_host}
+        identity = {"apiVersion": HOSTED_CLUSTERS.api_version, "kind": HOSTED_CLUSTERS.kind}
+        hosted = {**identity, "metadata": meta, "spec": SMALLEST}
+        if not in_work:
+            await self.spokes[0].create(HOSTED_CLUSTERS, hosted, namespace=self.on_host)
+            return name
+        pool = {
+            "apiVersion": HOSTED_CLUSTERS.api_version,
+            "kind": "NodePool",
+            "metadata": {**meta, "name": f"{name}-workers"},
+            "spec": {**POOL, "clusterName": name},
+        }
+        space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.on_host}}
+        spec = {"workload": {"manifests": [space, hosted, pool]}}
+        await self.client.create(
+            MANIFEST_WORKS, {"metadata": {"name": name}, "spec": spec}, namespace=self.hosts[0]
+        )
+        await until(
+            self.client,
+            MANIFEST_WORKS,
+            name,
+            lambda work: len(work.status.resourceStatus.manifests) == 3,
+            namespace=self.hosts[0],
+        )
+        return name
+
+    async def adoptions(self, read_on_host: Sequence[dict[str, Any]] = ()) -> AdoptionPlan:
+        objects = [loaded.object for loaded in await read_hub(self.client, HOSTING)]
+        state = HostingState()
+        state.load(objects, now=to_micros(datetime.now(UTC)))
+        works = (await self.client.list(MANIFEST_WORKS, namespace=self.hosts[0])).items
+        return plan_adoption(
+            state,
+            [thing for thing in objects if isinstance(thing, HostedClusterRequest)],
+            [*in_works(works), *on_host(self.hosts[0], read_on_host)],
+            [self.hosts[0]],
+            namespace=self.namespace,
+            policy="default",
+        )
+
+    async def works(self) -> list[str]:
+        works = await self.client.list(MANIFEST_WORKS, namespace=self.hosts[0])
+        return sorted(work.metadata.name for work in works.items)
 
     async def delete(self, name: str) -> None:
         with suppress(NotFound):
@@ -501,3 +554,96 @@ async def _until_killed(harness: HostingHarness, name: str, killed: asyncio.Even
     if living in done:
         living.result()
     return living not in done
+
+
+@pytest.mark.parametrize("carried_out", [False, True])
+async def test_adoption_killed_at_every_write_is_finished_by_the_next_one(
+    harness: HostingHarness, carried_out: bool
+) -> None:
+    write, finished = 1, False
+    async with harness.controller():
+        while not finished:
+            assert write < MOST_WRITES
+            name = await harness.create_otherwise(in_work=True)
+            before = await harness.spokes[0].get(HOSTED_CLUSTERS, name, namespace=harness.on_host)
+            killed = Killed(write, carried_out)
+            plan = await harness.adoptions()
+            async with Client(harness.client.connection) as client:
+                killed.install(client)
+                assert killed.event is not None
+                adopting = asyncio.create_task(adopt_all(client, plan.adoptions))
+                dying = asyncio.create_task(killed.event.wait())
+                await asyncio.wait((adopting, dying), return_when=asyncio.FIRST_COMPLETED)
+                finished = adopting.done()
+                for task in (adopting, dying):
+                    task.cancel()
+                await asyncio.gather(adopting, dying, return_exceptions=True)
+            assert await adopt_all(harness.client, (await harness.adoptions()).adoptions) == {}
+            request = await harness.confirmed(name)
+            assert request.status.accepted is not None
+            assert request.status.accepted.adopted
+            assert [pool.name for pool in request.spec.nodePools] == [f"{name}-workers"]
+            plan = await harness.adoptions()
+            assert (plan.adoptions, plan.refused, plan.adopted) == ((), (), write)
+            after = await harness.spokes[0].get(HOSTED_CLUSTERS, name, namespace=harness.on_host)
+            assert after.metadata.uid == before.metadata.uid
+            assert after.metadata.generation == before.metadata.generation
+            write += 1
+        assert not any(work.startswith("hosted-") for work in await harness.works())
+
+
+async def test_adopted_hosted_cluster_survives_edits_and_the_deletion_of_its_request(
+    harness: HostingHarness,
+) -> None:
+    async with harness.controller():
+        names = [await harness.create_otherwise(in_work=in_work) for in_work in (True, False)]
+        path = HOSTED_CLUSTERS.path(namespace=harness.on_host)
+        read = json.loads((await harness.spokes[0].request("GET", path)).body)
+        plan = await harness.adoptions(read["items"])
+        assert [adoption.existing.work is not None for adoption in plan.adoptions].count(True) == 1
+        assert await adopt_all(harness.client, plan.adoptions) == {}
+        for name in names:
+            await harness.confirmed(name)
+            changed = {"spec": {"hostedCluster": {"spec": {"release": {"image": "other"}}}}}
+            edited = await harness.client.patch(
+                HOSTED_CLUSTER_REQUESTS, name, changed, kind=Patch.MERGE, namespace=harness.namespace
+            )
+            assert edited.metadata.generation == 2
+            await until(
+                harness.client,
+                HOSTED_CLUSTER_REQUESTS,
+                name,
+                lambda request: request.status.observedGeneration == 2,
+                namespace=harness.namespace,
+            )
+            await harness.delete(name)
+        # What follows a deletion is done when a request that came after it is confirmed.
+        later = await harness.ask()
+        await harness.confirmed(later)
+        await harness.delete(later)
+        for name in names:
+            kept = await harness.spokes[0].get(HOSTED_CLUSTERS, name, namespace=harness.on_host)
+            assert kept.spec["release"] == SMALLEST["release"]
+        assert await harness.works() == [names[0]]
+
+
+async def test_adopted_hosted_cluster_that_its_author_deletes_is_not_created_again(
+    harness: HostingHarness,
+) -> None:
+    async with harness.controller():
+        name = await harness.create_otherwise(in_work=True)
+        assert await adopt_all(harness.client, (await harness.adoptions()).adoptions) == {}
+        await harness.confirmed(name)
+        await harness.client.delete(MANIFEST_WORKS, name, namespace=harness.hosts[0])
+        gone = await until(
+            harness.client,
+            HOSTED_CLUSTER_REQUESTS,
+            name,
+            lambda request: not is_true(request, "Bound", unknown=True),
+            namespace=harness.namespace,
+        )
+        condition = find_condition(gone.status.conditions, "Bound")
+        assert condition is not None
+        assert condition.reason == "ManifestWorkGone"
+        await until_deleted(harness.client, MANIFEST_WORKS, name, namespace=harness.hosts[0])
+        assert (await harness.hosted(name), await harness.works()) == ([], [])

@@ -7,6 +7,7 @@ import click
 from fairway.cli.lazy import runs
 from fairway.cli.options.hub import hub_options
 from fairway.cli.options.input import input_options, moment
+from fairway.cli.options.names import complete
 from fairway.cli.options.output import output_option
 from fairway.cli.options.scheduler import scheduler_option
 
@@ -21,6 +22,8 @@ Examples:
   fairway hosting drain host-1
   fairway hosting rebalance
   fairway hosting recover host-1
+  fairway hosting lose host-1
+  fairway hosting adopt host-1
 """,
 )
 def hosting() -> None:
@@ -79,20 +82,22 @@ def place() -> None:
 
 
 @hosting.command(
-    short_help="Plan where the hosted clusters of a host would move.",
+    short_help="Plan where the hosted clusters of hosts would move.",
     epilog="""\b
 Examples:
   fairway hosting drain host-1
+  fairway hosting drain host-1 host-2
   fairway hosting drain host-1 --apply 3bdfe398de8c
   fairway hosting drain host-1 -f fleet.yaml -o json
 
 \b
 Nothing happens until you approve the same plan by its hash. A hosted cluster that does not exist yet then moves; one
-that exists keeps its place until its data is moved. From a lost host: fairway hosting recover.
+that exists keeps its place until its data is moved. From a lost host: fairway hosting recover. Hosted clusters without
+a request do not move: fairway hosting adopt.
 Exit status: 0 everything fits elsewhere; 1 it does not, the plan has changed, or the host is lost; 2 bad input.
 """,
 )
-@click.argument("host")
+@click.argument("hosts", metavar="HOST...", nargs=-1, required=True)
 @click.option("--apply", "approved", metavar="HASH", help="Approve the plan with this hash.")
 @now_option
 @scheduler_option
@@ -100,7 +105,7 @@ Exit status: 0 everything fits elsewhere; 1 it does not, the plan has changed, o
 @input_options
 @runs("fairway.cli.hosting.run:drain")
 def drain() -> None:
-    """Plan where the hosted clusters of HOST would move, and whether they fit."""
+    """Plan where the hosted clusters of each HOST would move, and whether they fit on the other hosts."""
 
 
 @hosting.command(
@@ -108,6 +113,7 @@ def drain() -> None:
     epilog="""\b
 Examples:
   fairway hosting rebalance
+  fairway hosting rebalance host-1 host-2
   fairway hosting rebalance --apply 3bdfe398de8c
 
 \b
@@ -117,6 +123,7 @@ Exit status: 0 within policy, or the plan leads there; 1 no plan does, a lost ho
 has changed; 2 bad input.
 """,
 )
+@click.argument("hosts", metavar="[HOST...]", nargs=-1)
 @click.option("--apply", "approved", metavar="HASH", help="Approve the plan with this hash.")
 @now_option
 @scheduler_option
@@ -124,7 +131,9 @@ has changed; 2 bad input.
 @input_options
 @runs("fairway.cli.hosting.run:rebalance")
 def rebalance() -> None:
-    """Plan the fewest moves of hosted clusters after which no hosting cluster violates a policy."""
+    """Plan the fewest moves of hosted clusters after which no hosting cluster violates a policy.
+
+    With HOST, only these hosts count, and only their hosted clusters move."""
 
 
 @hosting.command(
@@ -171,10 +180,11 @@ def delete() -> None:
 
 
 @hosting.command(
-    short_help="Plan where the hosted clusters of a lost host go.",
+    short_help="Plan where the hosted clusters of lost hosts go.",
     epilog="""\b
 Examples:
   fairway hosting recover host-1
+  fairway hosting recover host-1 host-2
   fairway hosting recover host-1 --apply 3bdfe398de8c
   fairway hosting recover host-1 -f fleet.yaml -o json
 
@@ -187,7 +197,7 @@ Exit status: 0 everything on the host is in the plan, or it carries nothing; 1 s
 not fit, the host is not lost, or the plan has changed; 2 bad input.
 """,
 )
-@click.argument("host")
+@click.argument("hosts", metavar="HOST...", nargs=-1, required=True)
 @click.option("--apply", "approved", metavar="HASH", help="Approve the plan with this hash.")
 @now_option
 @scheduler_option
@@ -195,4 +205,79 @@ not fit, the host is not lost, or the plan has changed; 2 bad input.
 @input_options
 @runs("fairway.cli.hosting.recover:recover")
 def recover() -> None:
-    """Plan where the hosted clusters of HOST, which is lost, are created again."""
+    """Plan where the hosted clusters of each HOST, which are lost, are created again."""
+
+
+@hosting.command(
+    short_help="Show what the loss of hosts would strand.",
+    epilog="""\b
+Examples:
+  fairway hosting lose
+  fairway hosting lose host-1
+  fairway hosting lose host-1 host-2
+  fairway hosting lose -f fleet.yaml -o json
+
+\b
+Nothing is written, and the policy need not have spareHosts. Hosted clusters without a request count as small ones.
+Exit status: 0 everything would fit elsewhere, 1 something would not, 2 bad input.
+""",
+)
+@click.argument("hosts", metavar="[HOST...]", nargs=-1)
+@now_option
+@scheduler_option
+@output_option
+@input_options
+@runs("fairway.cli.hosting.lose:lose")
+def lose() -> None:
+    """Show which hosted clusters would fit on no other host if all of HOST failed at once.
+
+    Without HOST, show it for the failure of each single host."""
+
+
+@hosting.command(
+    short_help="Create requests for hosted clusters that exist.",
+    epilog="""\b
+Examples:
+  fairway hosting adopt
+  fairway hosting adopt host-1 -n team-a
+  fairway hosting adopt host-1 --from host-1.yaml
+  fairway hosting adopt host-1 -n team-a --apply
+
+\b
+Adopts hosted clusters that no HostedClusterRequest created, so that capacity, drain, rebalance and quotas see them. The
+hub has the names of those that a ManifestWork carries; --from has those that someone created on the host itself. What
+runs on the host is not changed. An adopted hosted cluster stays when its request is deleted. Repeat the command if it
+was interrupted.
+Exit status: 0 all have a request or can be adopted, 1 some cannot, 2 bad input.
+""",
+)
+@click.argument("hosts", metavar="[HOST...]", nargs=-1)
+@click.option(
+    "--from",
+    "source",
+    metavar="FILE",
+    help="HostedClusters and NodePools of one HOST, as kubectl get -o yaml prints them; - for standard input.",
+)
+@click.option(
+    "-n",
+    "--namespace",
+    metavar="NAME",
+    shell_complete=complete("namespaces"),
+    help="Namespace of the hub for the requests, whose tenant has them.  [default: the context's]",
+)
+@click.option("--policy", metavar="NAME", help="HostingPolicy of the requests.  [default: default]")
+@click.option(
+    "--size",
+    default="small",
+    show_default=True,
+    metavar="SIZE",
+    help="Size of those without the label hypershift.openshift.io/hosted-cluster-size.",
+)
+@click.option("--apply", "is_applied", is_flag=True, help="Create the requests.  [default: only show them]")
+@now_option
+@scheduler_option
+@output_option
+@input_options
+@runs("fairway.cli.hosting.adopt:adopt")
+def adopt() -> None:
+    """Create HostedClusterRequests for the hosted clusters that exist on HOST without one; without HOST, on all."""

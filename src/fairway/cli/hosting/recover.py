@@ -15,7 +15,10 @@ from fairway.workloads.hosting.planning.recovery import Approval, RecoveryPlan, 
 from fairway.workloads.hosting.workload import MOVE_PLAN, MOVE_TO, RECOVER_FROM
 from kubewire.client import Client, Conflict, NotFound, Patch
 
-AVAILABLE: Final = "{host} is available: nothing to recover; to empty it, use: fairway hosting drain {host}"
+AVAILABLE: Final = (
+    "{host} is available: nothing to recover; to empty it, use: fairway hosting drain {host}; to see what its loss "
+    "would do: fairway hosting lose {host}"
+)
 STATE: Final = "{host} {outage}."
 NOTHING: Final = "No HostedClusterRequest can leave {host}."
 EMPTY: Final = "created again, empty"
@@ -29,14 +32,14 @@ APPROVED_BEFORE: Final = "approved already; the hosting controller carries it ou
 KEPT: Final = "{count} keep their place."
 STUCK: Final = "{count} fit on no other hosting cluster."
 APPROVED: Final = (
-    "{count} recoveries approved; the hosting controller carries them out. Should {host} return, its agent removes "
-    "what it still runs of them."
+    "{count} recoveries approved; the hosting controller carries them out. Should {host} return, the agent there "
+    "removes what it still runs of them."
 )
 RACE: Final = "{names} changed at the same time, and are not approved: plan again"
 
 
 def recover(
-    host: str,
+    hosts: tuple[str, ...],
     approved: str | None,
     output: OutputFormat,
     now: datetime | None,
@@ -47,12 +50,15 @@ def recover(
         raise BadInputError(NEEDS_HUB)
     loaded = load(now, hub=hub, **inputs)
     known = {*loaded.state.facts, *(key.name for key in loaded.state.residents.hosts())}
-    if host not in known:
-        raise BadInputError(UNKNOWN_HOST.format(name=host, known=", ".join(sorted(known))))
-    plan = plan_recovery(loaded.state, loaded.requests, host, now=loaded.now)
-    facts = loaded.state.facts.get(host)
-    if not plan.outages and facts is not None and loaded.state.outage(facts.key) is None:
-        raise NegativeAnswerError(AVAILABLE.format(host=host))
+    for host in hosts:
+        if host not in known:
+            raise BadInputError(UNKNOWN_HOST.format(name=host, known=", ".join(sorted(known))))
+    plan = plan_recovery(loaded.state, loaded.requests, hosts, now=loaded.now)
+    absent = {outage.host.name for outage in plan.outages}
+    for host in hosts:
+        facts = loaded.state.facts.get(host)
+        if host not in absent and facts is not None and loaded.state.outage(facts.key) is None:
+            raise NegativeAnswerError(AVAILABLE.format(host=host))
     refused: list[str] = []
     if approved is not None:
         check_hash(plan.hash if plan.approvals else None, approved)
@@ -64,12 +70,13 @@ def recover(
         return EXIT_NO if failed else EXIT_OK
     for outage in plan.outages:
         words = outage.describe(loaded.state.lost_after(outage.host), now=loaded.now)
-        say(STATE.format(host=host, outage=words))
+        say(STATE.format(host=outage.host, outage=words))
+    names = " ".join(plan.hosts)
     _print(plan)
     if approved is not None:
-        say(APPROVED.format(count=len(plan.approvals) - len(refused), host=host))
+        say(APPROVED.format(count=len(plan.approvals) - len(refused), host=names))
     elif plan.approvals:
-        say(APPLY.format(command=f"recover {host}", hash=plan.hash))
+        say(APPLY.format(command=f"recover {names}", hash=plan.hash))
     if refused:
         raise NegativeAnswerError(RACE.format(names=", ".join(refused)))
     return EXIT_NO if failed else EXIT_OK
@@ -92,9 +99,10 @@ def _print(plan: RecoveryPlan) -> None:
     if plan.approvals:
         recreated, released = len(plan.recreated), len(plan.released)
         new = len(plan.moves) - recreated
-        say(PLAN.format(hash=plan.hash, host=plan.host, recreated=recreated, new=new, released=released))
+        host = " ".join(plan.hosts)
+        say(PLAN.format(hash=plan.hash, host=host, recreated=recreated, new=new, released=released))
     elif not plan.approved:
-        say(NOTHING.format(host=plan.host))
+        say(NOTHING.format(host=" or ".join(plan.hosts)))
     if plan.stuck:
         say(STUCK.format(count=len(plan.stuck)))
     if plan.kept:
@@ -105,7 +113,7 @@ def _print(plan: RecoveryPlan) -> None:
 
 def _document(plan: RecoveryPlan) -> dict[str, Any]:
     return {
-        "host": plan.host,
+        "hosts": list(plan.hosts),
         "hash": plan.hash if plan.approvals else None,
         "moves": [
             {

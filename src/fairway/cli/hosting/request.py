@@ -12,6 +12,7 @@ from fairway.cli.options.output import OutputFormat
 from fairway.cli.output import emit
 from fairway.cli.text import say
 from fairway.workloads.hosting.requests.conditions import HOST_AVAILABLE
+from fairway.workloads.hosting.workload import is_adopted
 from kubewire.api.encoding import encode
 from kubewire.api.meta import FALSE, TRUE, find_condition
 from kubewire.client import Client, NotFound
@@ -28,6 +29,7 @@ UNPLACED: Final = "{name} has no hosting cluster ({phase}): {message}"
 OTHERS: Final = "Clusters that do not qualify:"
 FITS: Final = "It would fit with: {change}"
 DELETED: Final = "{name} is deleted"
+RELEASED: Final = "{name} is deleted; the hosted cluster was adopted, and stays on {host}"
 DELETING: Final = "{name} is being deleted; {host} removes the hosted cluster"
 TOO_LONG: Final = (
     "{name} still exists after {seconds:g} seconds: its hosting cluster {host} has not removed it yet"
@@ -55,7 +57,10 @@ def explain_request(request: str, *, output: OutputFormat, hub: HubChoice) -> in
 
 def delete(request: str, wait: bool, timeout: float, hub: HubChoice) -> int:
     namespace, name = _parse(request)
-    remaining = talk(hub, lambda client: _delete(client, namespace, name, timeout if wait else None))
+    deleted, remaining = talk(hub, lambda client: _delete(client, namespace, name, timeout if wait else None))
+    if is_adopted(deleted) and deleted.status.hostingCluster is not None:
+        say(RELEASED.format(name=request, host=deleted.status.hostingCluster.name))
+        return EXIT_OK
     if remaining is None:
         say(DELETED.format(name=request))
         return EXIT_OK
@@ -84,21 +89,21 @@ async def _read(client: Client, namespace: str, name: str) -> HostedClusterReque
 
 async def _delete(
     client: Client, namespace: str, name: str, timeout: float | None
-) -> HostedClusterRequest | None:
-    """Return what is left of the request after the time; None if it is deleted."""
-    current = await _read(client, namespace, name)
-    if current is None:
+) -> tuple[HostedClusterRequest, HostedClusterRequest | None]:
+    """Return the request, and what is left of it after the time; None if it is deleted."""
+    current = request = await _read(client, namespace, name)
+    if request is None:
         raise BadInputError(NOT_FOUND.format(name=f"{namespace}/{name}"))
     await client.delete(HOSTED_CLUSTER_REQUESTS, name, namespace=namespace)
-    uid = current.metadata.uid
+    uid = request.metadata.uid
     try:
         async with asyncio.timeout(timeout or 0):
             while current is not None and current.metadata.uid == uid:
                 current = await _read(client, namespace, name)
                 await asyncio.sleep(POLL_SECONDS)
     except TimeoutError:
-        return current
-    return None
+        return request, current
+    return request, None
 
 
 def _print(hosted_cluster_request: HostedClusterRequest, name: str) -> None:

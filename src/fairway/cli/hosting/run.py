@@ -4,6 +4,7 @@ Of these, only `--apply` writes.
 """
 
 import re
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,7 +23,7 @@ from fairway.cli.options.output import OutputFormat
 from fairway.cli.output import emit
 from fairway.cli.scheduling import load_hosting_scheduling, load_scheduling
 from fairway.cli.text import say
-from fairway.engine.workload import WorkloadKey
+from fairway.engine.workload import HostKey, WorkloadKey
 from fairway.hosts.instant import Micros, to_micros
 from fairway.workloads.hosting import HostingState, HostReport, Move, MovePlan, changes_that_fit, reports
 from fairway.workloads.hosting import drain as plan_drain
@@ -30,7 +31,7 @@ from fairway.workloads.hosting import place as place_all
 from fairway.workloads.hosting import rebalance as plan_moves
 from fairway.workloads.hosting.fleet.placement_promises import describe_promises
 from fairway.workloads.hosting.requests.refusal_groups import content_of, group_of
-from fairway.workloads.hosting.workload import MOVE_PLAN, MOVE_TO
+from fairway.workloads.hosting.workload import MOVE_PLAN, MOVE_TO, key_of
 from fairway.workloads.placement.debits import debits_of
 from kubewire.client import Client, Patch
 
@@ -38,6 +39,10 @@ NO_HOSTS: Final = (
     "no hosting cluster: no ManagedCluster has the claim hostingcluster.hypershift.openshift.io=true"
 )
 NO_REQUESTS: Final = "no HostedClusterRequest to place; name a file with one with -f"
+EXISTS: Final = (
+    "fairway: {name} exists on the hub, and is hosted on {host}: applying the file changes that request. For another "
+    "hosted cluster, write another metadata.name"
+)
 UNKNOWN_HOST: Final = "there is no hosting cluster {name!r}; hosting clusters: {known}"
 NOTHING_TO_MOVE: Final = "{host} carries no hosted cluster of a HostedClusterRequest."
 WITHIN_POLICY: Final = "All hosting clusters are within policy: nothing to move."
@@ -58,6 +63,7 @@ PROOFS: Final = {
 }
 """What is stated of a plan, by its proof."""
 PARTLY: Final = " that does all of it; the moves above do a part"
+WITHIN_POLICY_AMONG: Final = "Within policy: {hosts}. Nothing to move."
 WITHIN_POLICY_BUT: Final = "All available hosting clusters are within policy: nothing to move."
 APPLY: Final = "Approve it with: fairway hosting {command} --apply {hash}"
 CHANGED: Final = (
@@ -157,8 +163,20 @@ def _plain(report: HostReport) -> dict[str, Any]:
 def place(output: OutputFormat, now: datetime | None, **inputs: Any) -> int:
     loaded = load(now, **inputs)
     files = loaded.given.files
-    wanted = list(files.of(HostedClusterRequest)) if files is not None else loaded.requests
+    wanted = loaded.requests
+    if files is not None:
+        # As they would be on the hub: one that the hub has with a place keeps it.
+        named = {
+            thing.metadata.namespace + "/" + thing.metadata.name for thing in files.of(HostedClusterRequest)
+        }
+        wanted = [request for request in wanted if name_of(key_of(request)) in named]
+    hosted = [request for request in wanted if request.status.hostingCluster is not None]
     wanted = [request for request in wanted if request.status.hostingCluster is None]
+    if loaded.given.server and files is not None:
+        for request in hosted:
+            assert request.status.hostingCluster is not None
+            name, host = name_of(key_of(request)), request.status.hostingCluster.name
+            say(EXISTS.format(name=name, host=host), stream=sys.stderr)
     if not wanted:
         raise BadInputError(NO_REQUESTS)
     decisions = place_all(loaded.state, wanted, now=loaded.now, quiet=False, complete=output != "table")
@@ -204,7 +222,7 @@ def place(output: OutputFormat, now: datetime | None, **inputs: Any) -> int:
 
 
 def drain(
-    host: str,
+    hosts: tuple[str, ...],
     approved: str | None,
     output: OutputFormat,
     now: datetime | None,
@@ -214,15 +232,14 @@ def drain(
     if approved is not None and inputs["files"]:
         raise BadInputError(NEEDS_HUB)
     loaded = load(now, hub=hub, **inputs)
-    facts = loaded.state.facts.get(host)
-    if facts is None and any(key.name == host for key in loaded.state.residents.hosts()):
-        raise NegativeAnswerError(DRAIN_LOST.format(host=host))
-    if facts is None:
-        raise BadInputError(UNKNOWN_HOST.format(name=host, known=", ".join(sorted(loaded.state.facts))))
-    plan = plan_drain(loaded.state, loaded.requests, facts.key, now=loaded.now)
+    for host in hosts:
+        if host not in loaded.state.facts and any(key.name == host for key in loaded.state.residents.hosts()):
+            raise NegativeAnswerError(DRAIN_LOST.format(host=host))
+    plan = plan_drain(loaded.state, loaded.requests, keys_of(loaded.state, hosts), now=loaded.now)
+    names = " ".join(dict.fromkeys(hosts))
     if approved is not None:
         if plan.lost:
-            raise NegativeAnswerError(DRAIN_LOST.format(host=host))
+            raise NegativeAnswerError(DRAIN_LOST.format(host=plan.lost[0]))
         _approve_plan(hub, plan, approved)
     failed = bool(plan.stuck or plan.lost)
     if output != "table":
@@ -231,37 +248,52 @@ def drain(
     if plan.moves or plan.stuck:
         _print_moves(plan)
         if plan.stuck:
-            say(STUCK.format(count=len(plan.stuck), host=host))
+            say(STUCK.format(count=len(plan.stuck), host=names))
             say(_proved(plan))
         else:
             say(FITS.format(count=len(plan.moves), freeze=_duration(plan.freeze)))
         if plan.moves and not plan.lost:
-            _print_approval(plan, approved, command=f"drain {host}")
+            _print_approval(plan, approved, command=f"drain {names}")
     else:
-        say(NOTHING_TO_MOVE.format(host=host))
+        say(NOTHING_TO_MOVE.format(host=" or ".join(dict.fromkeys(hosts))))
     for note in plan.notes:
         say(note)
     return EXIT_NO if failed else EXIT_OK
 
 
+def keys_of(state: HostingState, names: Iterable[str]) -> tuple[HostKey, ...]:
+    """Return hosting clusters by name. Raises BadInputError if there is none of a name."""
+    for name in names:
+        if name not in state.facts:
+            raise BadInputError(UNKNOWN_HOST.format(name=name, known=", ".join(sorted(state.facts))))
+    return tuple(state.facts[name].key for name in dict.fromkeys(names))
+
+
 def rebalance(
-    approved: str | None, output: OutputFormat, now: datetime | None, hub: HubChoice, **inputs: Any
+    hosts: tuple[str, ...],
+    approved: str | None,
+    output: OutputFormat,
+    now: datetime | None,
+    hub: HubChoice,
+    **inputs: Any,
 ) -> int:
     if approved is not None and inputs["files"]:
         raise BadInputError(NEEDS_HUB)
     loaded = load(now, hub=hub, **inputs)
-    plan = plan_moves(loaded.state, loaded.requests, now=loaded.now)
+    among = keys_of(loaded.state, hosts) if hosts else None
+    plan = plan_moves(loaded.state, loaded.requests, among, now=loaded.now)
     if approved is not None:
         _approve_plan(hub, plan, approved)
     if output != "table":
         emit([], columns={}, output=output, document=_document(plan))
         return EXIT_NO if plan.after or plan.lost else EXIT_OK
     if not plan.before:
-        say(WITHIN_POLICY_BUT if plan.notes else WITHIN_POLICY)
+        text = WITHIN_POLICY_BUT if plan.notes else WITHIN_POLICY
+        say(WITHIN_POLICY_AMONG.format(hosts=", ".join(dict.fromkeys(hosts))) if hosts else text)
     else:
         _print_plan(plan)
         if plan.moves:
-            _print_approval(plan, approved, command="rebalance")
+            _print_approval(plan, approved, command=" ".join(["rebalance", *dict.fromkeys(hosts)]))
     for note in plan.notes:
         say(note)
     return EXIT_NO if plan.after or plan.lost else EXIT_OK

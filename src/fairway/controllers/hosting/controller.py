@@ -36,7 +36,7 @@ from fairway.controllers.hosting.metrics import HostingMetrics
 from fairway.controllers.hosting.offers import offer_again
 from fairway.controllers.hosting.refusal_writer import RefusalWriter
 from fairway.controllers.hosting.residence import Residence
-from fairway.controllers.hosting.stray_works import delete_stray, is_ours, request_name
+from fairway.controllers.hosting.stray_works import delete_stray, request_name
 from fairway.controllers.runtime.informer_factory import InformerFactory
 from fairway.controllers.runtime.reconciler import Key, Reconciler
 from fairway.controllers.runtime.scheduling_loop import SchedulingLoop
@@ -59,7 +59,7 @@ from fairway.workloads.hosting.profile import NAME as PROFILE
 from fairway.workloads.hosting.profile import is_built_in
 from fairway.workloads.hosting.requests.refusal_groups import ALIKE
 from fairway.workloads.hosting.requests.request_status import patch_of, policy_status, retried
-from fairway.workloads.hosting.requests.work import work_name
+from fairway.workloads.hosting.requests.work import REQUEST_UID_LABEL, is_created_by_fairway, work_name
 from fairway.workloads.hosting.rules.refusals import next_retry
 from fairway.workloads.hosting.workload import key_of
 from kubewire.client import (
@@ -149,7 +149,7 @@ class HostingController(Reconciler[HostingKey]):
         yield from (RequestKey(*name) for name in self._requests.store)
         yield from (PolicyKey(name) for _, name in self._policies.store)
         for work in self._works.store.values():
-            if is_ours(work):
+            if is_created_by_fairway(work):
                 yield WorkKey(work.metadata.namespace, work.metadata.name)
         yield TimersKey()
 
@@ -271,8 +271,9 @@ class HostingController(Reconciler[HostingKey]):
             return
         for change in batch.changes:
             work = change.object
-            if is_ours(work):
+            if REQUEST_UID_LABEL in work.metadata.labels:
                 self.queue.add(RequestKey(*request_name(work)))
+            if is_created_by_fairway(work):
                 self.queue.add(WorkKey(work.metadata.namespace, work.metadata.name))
 
     def _offer(self, term: Term, request: HostedClusterRequest) -> None:

@@ -41,6 +41,7 @@ from fairway.workloads.hosting.rules.refusals import Refusal, refusal_of
 from fairway.workloads.hosting.rules.template import as_accepted
 from fairway.workloads.hosting.workload import (
     approved_target,
+    is_adopted,
     is_recovery_approved,
     policy_name,
     was_confirmed,
@@ -93,6 +94,9 @@ class Residence:
         self, request: HostedClusterRequest, host: HostKey, outage: Outage | None, *, counted: bool
     ) -> float | None:
         now, policy = self._hub.clock.wall(), self._policy(request)
+        if is_adopted(request):
+            await self._follow(request, host, counted=counted)
+            return None
         if request.metadata.deletionTimestamp is not None or request.status.phase == RELEASING:
             await self._release(request, host, outage)
             return None
@@ -119,6 +123,17 @@ class Residence:
             # The clean-up of the cluster deletes its works: one that is written again would keep it from ending.
             return None
         return await self._keep(request, host, counted=counted)
+
+    async def _follow(self, request: HostedClusterRequest, host: HostKey, *, counted: bool) -> None:
+        """Follow a hosted cluster that existed before its request. Only the status of the request is written."""
+        if request.metadata.deletionTimestamp is not None:
+            await self._hub.set_finalizer(request, present=False)
+            return
+        now, name = self._hub.clock.wall(), request.status.manifestWork
+        work = self._hub.works.get(name, namespace=host.name) if name else None
+        status = request_status.adopted_followed(request, work, counted=counted, now=now)
+        status = request_status.move_waits(request, status, target=approved_target(request), now=now)
+        await self._hub.write_status(request, status)
 
     def _policy(self, request: HostedClusterRequest) -> Policy:
         """Return the policy that reserved the place; the defaults if it was deleted."""

@@ -5,13 +5,12 @@ from fairway.api.resources import HOSTED_CLUSTER_REQUESTS, MANIFEST_WORKS
 from fairway.api.work import ManifestWork
 from fairway.controllers.hosting.binding import host_of
 from fairway.controllers.hosting.hub_access import HubAccess
-from fairway.workloads.hosting.requests.work import MANAGED_BY, MANAGER, REQUEST_ANNOTATION, REQUEST_UID_LABEL
+from fairway.workloads.hosting.requests.work import (
+    REQUEST_ANNOTATION,
+    REQUEST_UID_LABEL,
+    is_created_by_fairway,
+)
 from kubewire.client import NotFound
-
-
-def is_ours(work: ManifestWork) -> bool:
-    labels = work.metadata.labels
-    return labels.get(MANAGED_BY) == MANAGER and REQUEST_UID_LABEL in labels
 
 
 def request_name(work: ManifestWork) -> tuple[str, str]:
@@ -21,7 +20,7 @@ def request_name(work: ManifestWork) -> tuple[str, str]:
 
 async def delete_stray(work: ManifestWork, hub: HubAccess) -> None:
     """Delete a ManifestWork whose request does not have its place there, as the hub shows it now."""
-    if work.metadata.deletionTimestamp is not None:
+    if work.metadata.deletionTimestamp is not None or not is_created_by_fairway(work):
         return
     namespace, name = request_name(work)
     if namespace and name:

@@ -35,8 +35,15 @@ from fairway.workloads.hosting.decision import Decision, decision_of
 from fairway.workloads.hosting.fleet.capacity import Capacity, capacity_of
 from fairway.workloads.hosting.fleet.facts import HostFacts, host_key
 from fairway.workloads.hosting.fleet.telemetry import Telemetry, Unknown
+from fairway.workloads.hosting.planning.adoption import (
+    Adoption,
+    AdoptionPlan,
+    ExistingHostedCluster,
+    plan_adoption,
+)
 from fairway.workloads.hosting.planning.evacuation import Evacuation
 from fairway.workloads.hosting.planning.fit import changes_that_fit
+from fairway.workloads.hosting.planning.loss import Loss, lose
 from fairway.workloads.hosting.planning.move_search import Proof
 from fairway.workloads.hosting.planning.moves import Move, MovePlan, drain, rebalance
 from fairway.workloads.hosting.planning.placing import place
@@ -50,15 +57,19 @@ from fairway.workloads.hosting.workload import HostingSpec, Resident
 
 __all__ = [
     "HOSTING_KIND",
+    "Adoption",
+    "AdoptionPlan",
     "Capacity",
     "Decision",
     "Demand",
     "DemandError",
     "Evacuation",
+    "ExistingHostedCluster",
     "HostFacts",
     "HostReport",
     "HostingSpec",
     "HostingState",
+    "Loss",
     "Move",
     "MovePlan",
     "Policy",
@@ -74,7 +85,9 @@ __all__ = [
     "drain",
     "host_key",
     "hosting_registry",
+    "lose",
     "place",
+    "plan_adoption",
     "policy_of",
     "rebalance",
     "reports",

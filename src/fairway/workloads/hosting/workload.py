@@ -53,6 +53,12 @@ MOVE_PLAN: Final = "fairway.dev/move-plan"
 """Annotation: hash of the approved plan."""
 RECOVER_FROM: Final = "fairway.dev/recover-from"
 """Annotation: the loss of a hosting cluster from which a person approved to recover the request."""
+ADOPTS: Final = "fairway.dev/adopts"
+"""Annotation: host, namespace and name of the existing HostedCluster for which the request was created."""
+NOT_ADOPTED: Final = (
+    "the request is for the existing hosted cluster {adopts}, and its adoption is not finished: repeat fairway hosting "
+    "adopt --apply, or delete the request; without the annotation fairway.dev/adopts it is placed as a new one"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +170,11 @@ def loss_of(request: HostedClusterRequest) -> str:
     return f"{place.uid}@{format_time(condition.lastTransitionTime)}"
 
 
+def is_adopted(request: HostedClusterRequest) -> bool:
+    """Return whether a request follows a hosted cluster that existed before it."""
+    return request.status.accepted is not None and request.status.accepted.adopted
+
+
 def is_recovery_approved(request: HostedClusterRequest) -> bool:
     loss = loss_of(request)
     return bool(loss) and request.metadata.annotations.get(RECOVER_FROM) == loss
@@ -238,6 +249,9 @@ def spec_of(
             check_not_refused(request, policy=policy.name)
     except (PolicyError, DemandError, NotPermitted, TenancyError, RefusedContentError) as error:
         problem = problem or str(error)
+    if not has_place and (adopts := request.metadata.annotations.get(ADOPTS)) is not None:
+        # An adoption that was killed before it recorded the place must not create the hosted cluster a second time.
+        problem = NOT_ADOPTED.format(adopts=adopts)
     if (unreadable := unreadable_within(request, "spec")) is not None:
         problem = UNREADABLE.format(field=unreadable.path, reason=unreadable.reason)
     selection, missing = _selection(request, placements)

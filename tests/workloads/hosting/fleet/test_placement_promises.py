@@ -244,8 +244,8 @@ def test_spare_hosts_include_hosted_clusters_of_decisions() -> None:
 
 def test_drain_names_placements_that_are_not_moved() -> None:
     state = state_of(placement(), decided("a"))
-    plan = drain(state, [], state.facts["a"].key, now=NOW)
-    assert plan.notes == ("1 reserved by placement clusters/web and not moved",)
+    plan = drain(state, [], [state.facts["a"].key], now=NOW)
+    assert plan.notes == ("a: 1 reserved by placement clusters/web and not moved",)
 
 
 def test_what_if_does_not_change_reservations() -> None:

@@ -95,7 +95,7 @@ def test_drain_states_what_all_plans_of_a_small_fleet_confirm(fleet: Fleet) -> N
     state, requests = fleet
     leaving = state.facts["h0"].key
     number = sum(1 for _ in state.on(leaving))
-    plan = drain(state, requests, leaving, now=NOW)
+    plan = drain(state, requests, [leaving], now=NOW)
     best = MoveOracle(state, requests, clean=False).best(must=leaving, most_moves=max(number, MOST_MOVES))
     match plan.proof:
         case Proof.CHEAPEST:
@@ -154,7 +154,7 @@ def test_moves_are_listed_in_an_order_in_which_each_one_fits() -> None:
         {"h0": 13, "h1": 14, "h2": 5},
         [pinned("big", "h0", size="medium"), pinned("in-the-way", "h1", size="small")],
     )
-    plan = drain(state, requests, HostKey("h0", "uid-h0"), now=NOW)
+    plan = drain(state, requests, [HostKey("h0", "uid-h0")], now=NOW)
     assert [move.key.name for move in plan.moves] == ["in-the-way", "big"]
     assert not plan.notes
 
@@ -181,7 +181,7 @@ def test_drain_packs_what_one_pass_does_not() -> None:
             *(pinned(f"s{number}", "old", size="small") for number in range(2)),
         ],
     )
-    plan = drain(state, requests, HostKey("old", "uid-old"), now=NOW)
+    plan = drain(state, requests, [HostKey("old", "uid-old")], now=NOW)
     assert not plan.stuck
     assert plan.proof is Proof.CHEAPEST
 
@@ -191,7 +191,7 @@ def test_search_that_ends_at_its_limit_proves_nothing() -> None:
         {"h0": 13, "h1": 14, "h2": 5},
         [pinned("big", "h0", size="medium"), pinned("in-the-way", "h1", size="small")],
     )
-    plan = drain(state, requests, HostKey("h0", "uid-h0"), now=NOW, most_work=2)
+    plan = drain(state, requests, [HostKey("h0", "uid-h0")], now=NOW, most_work=2)
     assert plan.proof is Proof.NOT_FOUND
     assert [stuck.key.name for stuck in plan.stuck] == ["big"]
 

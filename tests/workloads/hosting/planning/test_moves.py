@@ -40,7 +40,7 @@ def targets(plan: MovePlan) -> dict[str, str]:
 
 def test_drain_places_everything_on_the_other_hosts() -> None:
     state, requests = carried({"h1": on("h1", "a", "b"), "h2": on("h2", "c"), "h3": []}, maxPerHost=2)
-    plan = drain(state, requests, HostKey("h1", "uid-h1"), now=NOW)
+    plan = drain(state, requests, [HostKey("h1", "uid-h1")], now=NOW)
     assert sorted(targets(plan).values()) == ["h2", "h3"]
     assert not plan.stuck
     assert plan.freeze == 2 * FREEZE["small"]
@@ -48,7 +48,7 @@ def test_drain_places_everything_on_the_other_hosts() -> None:
 
 def test_drain_names_hosted_clusters_that_fit_nowhere() -> None:
     state, requests = carried({"h1": on("h1", "a", "b"), "h2": on("h2", "c")}, maxPerHost=2)
-    plan = drain(state, requests, HostKey("h1", "uid-h1"), now=NOW)
+    plan = drain(state, requests, [HostKey("h1", "uid-h1")], now=NOW)
     assert len(plan.moves) == 1
     assert [stuck.key.name for stuck in plan.stuck] == ["b"]
     assert "takes at most 2" in plan.stuck[0].reason
@@ -56,20 +56,20 @@ def test_drain_names_hosted_clusters_that_fit_nowhere() -> None:
 
 def test_drain_reports_hosted_clusters_of_other_owners() -> None:
     state = state_of(policy(), host("h1"), host("h2"), load("h1", count=3), load("h2", count=0))
-    plan = drain(state, [], HostKey("h1", "uid-h1"), now=NOW)
-    assert plan.notes == (FOREIGN.format(count=3),)
+    plan = drain(state, [], [HostKey("h1", "uid-h1")], now=NOW)
+    assert plan.notes == (FOREIGN.format(host="h1", count=3),)
 
 
 def test_drain_does_not_move_a_resident_without_request() -> None:
     state, _ = carried({"h1": on("h1", "a"), "h2": []})
-    plan = drain(state, [], HostKey("h1", "uid-h1"), now=NOW)
+    plan = drain(state, [], [HostKey("h1", "uid-h1")], now=NOW)
     assert [stuck.reason for stuck in plan.stuck] == [NO_REQUEST]
 
 
 def test_planning_leaves_the_state_unchanged() -> None:
     state, requests = carried({"h1": on("h1", "a", "b", "c"), "h2": []}, maxPerHost=2)
     before = (violations(state), state.free(HostKey("h1", "uid-h1")), state.free(HostKey("h2", "uid-h2")))
-    drain(state, requests, HostKey("h1", "uid-h1"), now=NOW)
+    drain(state, requests, [HostKey("h1", "uid-h1")], now=NOW)
     rebalance(state, requests, now=NOW)
     after = (violations(state), state.free(HostKey("h1", "uid-h1")), state.free(HostKey("h2", "uid-h2")))
     assert after == before
@@ -133,25 +133,25 @@ def test_equal_plans_have_equal_hashes() -> None:
     state, requests = carried({"h1": on("h1", "a", "b", "c"), "h2": []}, maxPerHost=2)
     first, second = (rebalance(state, requests, now=NOW + later) for later in (0, 1))
     assert first.hash == second.hash
-    assert first.hash != drain(state, requests, HostKey("h1", "uid-h1"), now=NOW).hash
+    assert first.hash != drain(state, requests, [HostKey("h1", "uid-h1")], now=NOW).hash
 
 
 def test_request_constraints_hold_when_it_moves() -> None:
     pinned = on("h1", "a", constraints={"regions": ["eu-1"]})
     state, requests = carried({"h1": pinned, "h2": []})
-    plan = drain(state, requests, HostKey("h1", "uid-h1"), now=NOW)
+    plan = drain(state, requests, [HostKey("h1", "uid-h1")], now=NOW)
     assert "region" in plan.stuck[0].reason
 
 
 def test_drain_of_the_only_host_has_no_other() -> None:
     state, requests = carried({"h1": on("h1", "a")})
-    plan = drain(state, requests, HostKey("h1", "uid-h1"), now=NOW)
+    plan = drain(state, requests, [HostKey("h1", "uid-h1")], now=NOW)
     assert [stuck.reason for stuck in plan.stuck] == [NO_OTHER]
 
 
 def test_new_request_is_placed_after_a_drain_elsewhere() -> None:
     state, requests = carried({"h1": on("h1", "a"), "h2": []}, maxPerHost=1)
-    plan = drain(state, [*requests, request("new")], HostKey("h1", "uid-h1"), now=NOW)
+    plan = drain(state, [*requests, request("new")], [HostKey("h1", "uid-h1")], now=NOW)
     assert targets(plan) == {"a": "h2"}
 
 
@@ -176,7 +176,7 @@ def test_fleet_that_was_filled_with_a_spare_host_survives_the_loss_of_any_host()
     )
     assert not violations(filled)
     for number in range(4):
-        plan = drain(filled, requests, HostKey(f"h{number}", f"uid-h{number}"), now=NOW)
+        plan = drain(filled, requests, [HostKey(f"h{number}", f"uid-h{number}")], now=NOW)
         assert not plan.stuck
         assert len(plan.moves) == sum(
             request.status.hostingCluster is not None and request.status.hostingCluster.name == f"h{number}"

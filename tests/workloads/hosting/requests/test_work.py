@@ -135,7 +135,7 @@ def test_control_plane_is_available_when_an_agent_finds_that_in_the_object(
     assert condition.status == "True"
     told = [] if values is None else encode(values)["values"]
     answer = answered(reported("HostedCluster", "web", applied="True", values=told))
-    assert work.is_control_plane_available(answer, wanted) is available
+    assert (work.control_plane_availability(answer, wanted) == "True") is available
 
 
 def test_only_feedback_rules_of_an_earlier_version_are_out_of_date() -> None:

@@ -209,7 +209,7 @@ def test_lowered_quota_keeps_what_is_placed_and_lets_it_move() -> None:
     state.upsert(policy(quota={"hostedClusters": 1}), now=NOW)
     assert len(list(state.on(HOST))) == 2
     assert one(state, request("c")).message.endswith("2 of 1 used, and the request needs 1")
-    plan = drain(state, residents, HOST, now=NOW)
+    plan = drain(state, residents, [HOST], now=NOW)
     assert (len(plan.moves), plan.stuck) == (2, ())
 
 

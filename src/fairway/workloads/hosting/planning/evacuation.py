@@ -5,7 +5,7 @@ kept that is not needed, never the reverse. Constraints of single requests are n
 another owner, such as a decision of a Placement, counts as a small one.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -92,15 +92,18 @@ class Evacuation:
             left += count - int(taken.sum())
         return left
 
-    def stranded(self, *, suspect: str = "") -> tuple[str, int] | None:
+    def stranded(self, *, suspect: str = "", among: Collection[str] | None = None) -> tuple[str, int] | None:
         """Return a host whose failure would leave hosted clusters without a place, and how many of them.
 
-        ``suspect`` is tried first: of many questions about one fleet, most have the same answer.
+        ``suspect`` is tried first: of many questions about one fleet, most have the same answer. ``among``: the hosts
+        that may fail; None for all.
         """
         if suspect in self._hosts and (left := self.unplaced(suspect)) > 0:
             return suspect, left
         room: dict[frozenset[DemandKey], Amounts] = {}
         for at, (name, host) in enumerate(self._hosts.items()):
+            if among is not None and name not in among:
+                continue
             kinds = frozenset(host.carried)
             if kinds not in room:
                 room[kinds] = self._room_for(kinds)

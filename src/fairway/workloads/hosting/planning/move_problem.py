@@ -4,7 +4,7 @@ What depends on the host alone (labels, region, version, constraints of the requ
 the profile. What depends on other hosted clusters (room, tenants, names, spare hosts) is left to the search.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -110,11 +110,11 @@ class MoveProblem:
         *,
         must: Iterable[Resident] = (),
         may: Iterable[Resident] = (),
-        clean: bool,
+        clean: Collection[HostKey],
     ) -> None:
-        """``clean``: whether all available hosts must be within policy at the end, and not only those that take
-        something."""
-        self._state, self._clean = state, clean
+        """``clean``: the hosts that, as far as they are available, must be within policy at the end, besides those that
+        take something."""
+        self._state, self._clean = state, frozenset(clean)
         self._available = available_hosts(state)
         self._amounts_on: dict[object, ResourceList] = {}
         self._tenants: dict[str, int] = {}
@@ -200,7 +200,7 @@ class MoveProblem:
     def _is_within_policy(self, moves: Sequence[tuple[int, int]]) -> bool:
         assignments = [Assignment(self._residents[index], self._hosts[target]) for index, target in moves]
         workloads = {self._residents[index].key: self._workloads[index] for index in dict(moves)}
-        return not fixable_violations(after(self._state, assignments, workloads))
+        return not fixable_violations(after(self._state, assignments, workloads), self._clean)
 
     def state_after(self, assignments: Iterable[Assignment]) -> HostingState:
         workloads = {workload.key: workload for workload in self._workloads}
@@ -274,7 +274,7 @@ class MoveProblem:
         free = self._free(host)
         return HostLimits(
             free=tuple(free.get(resource, PLENTY) for resource in self._resources),
-            clean=self._clean and known and host.name in self._available,
+            clean=host in self._clean and known and host.name in self._available,
             apart=apart,
             tenants=tenants,
         )

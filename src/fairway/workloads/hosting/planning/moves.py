@@ -1,12 +1,12 @@
 """Moves of hosted clusters between hosts: a plan for a person to approve. Nothing is written.
 
-``drain`` plans where the hosted clusters of one host would move. ``rebalance`` finds the fewest moves after which no
+``drain`` plans where the hosted clusters of some hosts would move. ``rebalance`` finds the fewest moves after which no
 host violates a policy. Each plan states what is proved about it. Plans are compared by the state after all moves: the
 constraints of each request, the policies and all other moves of the plan count.
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -40,8 +40,11 @@ from fairway.workloads.hosting.workload import Resident, key_of
 
 NO_OTHER: Final = "there is no other hosting cluster"
 NO_REQUEST: Final = "its HostedClusterRequest no longer exists"
-FOREIGN: Final = "{count} hosted clusters were not created by a HostedClusterRequest, and are not moved"
-NOT_MOVED: Final = "{promised} and not moved"
+FOREIGN: Final = (
+    "{host}: {count} hosted clusters were not created by a HostedClusterRequest, and are not moved; adopt them with: "
+    "fairway hosting adopt {host}"
+)
+NOT_MOVED: Final = "{host}: {promised} and not moved"
 EXCHANGE: Final = (
     "some of these hosted clusters exchange their hosts: none of them fits before another one has left, so delete all "
     "of them before you create the first one again"
@@ -50,7 +53,7 @@ OUTAGE: Final = "{host} {outage}; it carries {count} hosted clusters"
 OUTAGE_LOST: Final = (
     "{host} {outage}; plan where its {count} hosted clusters go with: fairway hosting recover {host}"
 )
-LEAVING: Final = "{count} hosted clusters are being removed from it already"
+LEAVING: Final = "{host}: {count} hosted clusters are being removed from it already"
 MOST_TRIALS: Final = 2000
 """Single moves that are tried for a plan that helps in part."""
 
@@ -118,51 +121,56 @@ class MovePlan:
 def drain(
     state: HostingState,
     requests: Iterable[HostedClusterRequest],
-    host: HostKey,
+    hosts: Collection[HostKey],
     *,
     now: Micros,
     most_work: int = MOST_WORK,
 ) -> MovePlan:
-    """Plan where the hosted clusters of a host would move.
+    """Plan where the hosted clusters of some hosts would move, none of them to another of these.
 
     The room that a policy keeps for the failure of a host is used; what then has no spare host is in ``after``. If all
     of them do not fit otherwise, hosted clusters of other hosts move, too.
     """
     known = {key_of(request): request for request in requests}
-    residents = list(state.on(host))
-    leaving = sum(resident.phase == RELEASING for resident in residents)
-    staying = [resident for resident in residents if resident.phase != RELEASING]
-    plan = evacuate(state, known, staying, host, chains=True, now=now, most_work=most_work)
+    staying = [resident for host in hosts for resident in state.on(host) if resident.phase != RELEASING]
+    plan = evacuate(state, known, staying, hosts, chains=True, now=now, most_work=most_work)
+    notes = [note for host in sorted(hosts) for note in _notes_on(state, host, now=now)]
+    lost = tuple(
+        host
+        for host in sorted(hosts)
+        if (outage := state.outage(host)) is not None and outage.is_lost(state.lost_after(host), now=now)
+    )
+    return _with_notes(replace(plan, lost=lost), notes)
+
+
+def _notes_on(state: HostingState, host: HostKey, *, now: Micros) -> Iterator[str]:
+    """Yield what a plan to empty a host does not do."""
+    if (note := outage_note(state, host, now=now)) is not None:
+        yield note
+    if leaving := sum(resident.phase == RELEASING for resident in state.on(host)):
+        yield LEAVING.format(host=host.name, count=leaving)
     facts = state.facts.get(host.name)
-    notes = list(plan.notes)
-    outage = state.outage(host)
-    if outage is not None and (note := outage_note(state, host, now=now)) is not None:
-        notes.append(note)
-        if outage.is_lost(state.lost_after(host), now=now):
-            plan = replace(plan, lost=(host,))
-    if leaving:
-        notes.append(LEAVING.format(count=leaving))
     if facts is not None and isinstance(facts.capacity, Capacity):
         if others := facts.capacity.others.get(HOSTED, 0) // MILLI:
-            notes.append(FOREIGN.format(count=others))
+            yield FOREIGN.format(host=host.name, count=others)
         if facts.promised:
-            notes.append(NOT_MOVED.format(promised=describe_promises(facts.promised)))
-    return _with_notes(plan, notes)
+            yield NOT_MOVED.format(host=host.name, promised=describe_promises(facts.promised))
 
 
 def evacuate(
     state: HostingState,
     requests: Requests,
     residents: Iterable[Resident],
-    host: HostKey,
+    hosts: Collection[HostKey],
     *,
     chains: bool,
     now: Micros,
     most_work: int = MOST_WORK,
 ) -> MovePlan:
-    """Plan where residents of a host would move. ``chains``: whether others may move to make room for them."""
+    """Plan where residents of some hosts would move. ``chains``: whether others may move to make room for them."""
     trial = _Trial(state.fork(), requests, now=now)
-    trial.close(host)
+    for host in hosts:
+        trial.close(host)
     wanted = _largest_first(residents)
     results = [trial.move(resident) for resident in wanted]
     moves = tuple(result for result in results if isinstance(result, Move))
@@ -170,7 +178,7 @@ def evacuate(
     if not stuck:
         # Each of them moves in every plan, so no plan has fewer moves or a shorter freeze.
         return MovePlan(moves=moves, after=violations(trial.state), lower_bound=len(moves))
-    search = _Evacuation(state, requests, host, now=now, most_work=most_work)
+    search = _Evacuation(state, requests, hosts, now=now, most_work=most_work)
     return search.plan(
         wanted, MovePlan(moves=moves, stuck=stuck, after=violations(trial.state)), chains=chains
     )
@@ -179,37 +187,48 @@ def evacuate(
 def rebalance(
     state: HostingState,
     requests: Iterable[HostedClusterRequest],
+    hosts: Collection[HostKey] | None = None,
     *,
     now: Micros,
     most_work: int = MOST_WORK,
 ) -> MovePlan:
-    """Plan the fewest moves after which no available host violates a policy, or else some that help."""
-    plan = _rebalance(state, requests, now=now, most_work=most_work)
-    lost, notes = _outages(state, now=now)
+    """Plan the fewest moves after which no available host violates a policy, or else some that help.
+
+    ``hosts``: those whose violations count, and whose hosted clusters move; None for all.
+    """
+    plan = _rebalance(state, requests, hosts, now=now, most_work=most_work)
+    lost, notes = _outages(state, hosts, now=now)
     return replace(plan, notes=(*plan.notes, *notes), lost=lost)
 
 
 def _rebalance(
-    state: HostingState, requests: Iterable[HostedClusterRequest], *, now: Micros, most_work: int
+    state: HostingState,
+    requests: Iterable[HostedClusterRequest],
+    hosts: Collection[HostKey] | None,
+    *,
+    now: Micros,
+    most_work: int,
 ) -> MovePlan:
-    before = fixable_violations(state)
+    before = fixable_violations(state, hosts)
     if not before:
         return MovePlan()
     known = {key_of(request): request for request in requests}
-    problem = MoveProblem(state, known, Eligibility(state, now=now), may=_movable(state), clean=True)
+    clean = hosts if hosts is not None else [facts.key for facts in state.facts.values()]
+    movable = _movable(state, hosts)
+    problem = MoveProblem(state, known, Eligibility(state, now=now), may=movable, clean=clean)
     result = problem.solve(most_work=most_work)
     if result.plan is not None:
         assignments, in_order = problem.assignments(result.plan.moves)
         return MovePlan(
             moves=_moves(assignments),
             before=before,
-            after=fixable_violations(problem.state_after(assignments)),
+            after=fixable_violations(problem.state_after(assignments), hosts),
             proof=result.proof,
             lower_bound=result.lower_bound,
             work=result.work,
             notes=() if in_order else (EXCHANGE,),
         )
-    partly = _greedy(state, known, before, now=now)
+    partly = _greedy(state, known, before, hosts, now=now)
     proof = Proof.NOT_PROVED if not partly.after else result.proof
     return MovePlan(
         moves=partly.moves,
@@ -221,11 +240,15 @@ def _rebalance(
     )
 
 
-def _outages(state: HostingState, *, now: Micros) -> tuple[tuple[HostKey, ...], tuple[str, ...]]:
+def _outages(
+    state: HostingState, hosts: Collection[HostKey] | None, *, now: Micros
+) -> tuple[tuple[HostKey, ...], tuple[str, ...]]:
     """Return the lost hosts that carry something, and a note about each host that is unavailable."""
     lost: list[HostKey] = []
     notes: list[str] = []
     for host in state.residents.hosts():
+        if hosts is not None and host not in hosts:
+            continue
         if (note := outage_note(state, host, now=now)) is not None:
             notes.append(note)
             outage = state.outage(host)
@@ -244,24 +267,30 @@ def outage_note(state: HostingState, host: HostKey, *, now: Micros) -> str | Non
     return words.format(host=host.name, outage=outage.describe(after, now=now), count=count)
 
 
-def _movable(state: HostingState) -> list[Resident]:
-    """Return the residents of available hosts."""
-    available = available_hosts(state)
+def _movable(state: HostingState, hosts: Collection[HostKey] | None = None) -> list[Resident]:
+    """Return the residents of available hosts, or of those of ``hosts``."""
+    keys = (state.facts[name].key for name in available_hosts(state))
     return sorted(
-        (resident for name in available for resident in state.on(state.facts[name].key)),
+        (resident for host in keys if hosts is None or host in hosts for resident in state.on(host)),
         key=lambda resident: resident.key,
     )
 
 
 class _Evacuation:
-    """The exact search for a place for each resident of a host, after one pass did not find it."""
+    """The exact search for a place for each resident of some hosts, after one pass did not find it."""
 
     def __init__(
-        self, state: HostingState, requests: Requests, host: HostKey, *, now: Micros, most_work: int
+        self,
+        state: HostingState,
+        requests: Requests,
+        hosts: Collection[HostKey],
+        *,
+        now: Micros,
+        most_work: int,
     ) -> None:
-        self._state, self._requests, self._host = state, requests, host
+        self._state, self._requests, self._hosts = state, requests, hosts
         self._most_work, self._work = most_work, 0
-        self._eligibility = Eligibility(state, closed=(host,), now=now)
+        self._eligibility = Eligibility(state, closed=hosts, now=now)
 
     def plan(self, residents: list[Resident], rough: MovePlan, *, chains: bool) -> MovePlan:
         """``rough`` is the plan of one pass, with reasons why the others are stuck."""
@@ -281,7 +310,7 @@ class _Evacuation:
         self._work += result.work
         settled = result.proof
         if result.plan is None and chains:
-            may = [resident for resident in _movable(self._state) if resident.host != self._host]
+            may = [resident for resident in _movable(self._state) if resident.host not in self._hosts]
             problem = self._problem(wanted, may)
             result = problem.solve(most_work=self._most_work - self._work)
             self._work += result.work
@@ -340,7 +369,7 @@ class _Evacuation:
         )
 
     def _problem(self, must: Iterable[Resident], may: Iterable[Resident] = ()) -> MoveProblem:
-        return MoveProblem(self._state, self._requests, self._eligibility, must=must, may=may, clean=False)
+        return MoveProblem(self._state, self._requests, self._eligibility, must=must, may=may, clean=())
 
     def _admitted(self, resident: Resident) -> bool:
         """Return whether a host admits it, whatever else moves."""
@@ -351,7 +380,12 @@ class _Evacuation:
 
 
 def _greedy(
-    state: HostingState, requests: Requests, before: tuple[Violation, ...], *, now: Micros
+    state: HostingState,
+    requests: Requests,
+    before: tuple[Violation, ...],
+    within: Collection[HostKey] | None,
+    *,
+    now: Micros,
 ) -> MovePlan:
     """Take the move that helps most, again and again."""
     chosen: list[Resident] = []
@@ -366,7 +400,7 @@ def _greedy(
                 if resident.key in taken or trials >= MOST_TRIALS:
                     continue
                 trials += 1 + len(chosen)
-                plan = _try(state, requests, [*chosen, resident], now=now)
+                plan = _try(state, requests, [*chosen, resident], within, now=now)
                 rank = _weight(plan), plan.freeze
                 if not plan.stuck and rank[0] < _weight(current) and (best is None or rank < best[:2]):
                     best = (*rank, resident, plan)
@@ -377,13 +411,20 @@ def _greedy(
     return MovePlan(moves=current.moves, before=before, after=current.after)
 
 
-def _try(state: HostingState, requests: Requests, chosen: Iterable[Resident], *, now: Micros) -> MovePlan:
+def _try(
+    state: HostingState,
+    requests: Requests,
+    chosen: Iterable[Resident],
+    within: Collection[HostKey] | None,
+    *,
+    now: Micros,
+) -> MovePlan:
     trial = _Trial(state.fork(), requests, now=now, spare=True)
     results = [trial.move(resident) for resident in _largest_first(chosen)]
     return MovePlan(
         moves=tuple(result for result in results if isinstance(result, Move)),
         stuck=tuple(result for result in results if isinstance(result, Stuck)),
-        after=fixable_violations(trial.state),
+        after=fixable_violations(trial.state, within),
     )
 
 

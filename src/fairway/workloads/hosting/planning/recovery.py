@@ -6,7 +6,7 @@ nothing else.
 """
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,6 +24,7 @@ from fairway.workloads.hosting.state import HostingState
 from fairway.workloads.hosting.workload import (
     MOVE_TO,
     Resident,
+    is_adopted,
     is_recovery_approved,
     key_of,
     loss_of,
@@ -35,6 +36,9 @@ NOT_LOST: Final = "{host} {outage}"
 NOT_PERMITTED: Final = (
     "policy {policy} does not permit to create it again, empty (hostLoss.recreate): wait for {host}, or delete the "
     "request"
+)
+ADOPTED: Final = (
+    "it was adopted: create it again where it was created, and delete the request; Fairway does not create it"
 )
 ANSWERS: Final = "the agent of {host} still renews its lease: it deletes the hosted cluster first"
 NOT_RECORDED: Final = (
@@ -66,7 +70,7 @@ class Approval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryPlan:
-    host: str
+    hosts: tuple[str, ...]
     outages: tuple[Outage, ...] = ()
     """Several if the cluster was recreated, and hosted clusters are of more than one of its lives."""
     moves: tuple[Move, ...] = ()
@@ -90,18 +94,18 @@ class RecoveryPlan:
     def hash(self) -> str:
         """Identify the plan, and what it read of the requests: an equal hash means that both are unchanged."""
         lines = sorted(map(str, self.approvals))
-        return hashlib.sha256("\n".join([self.host, *lines]).encode()).hexdigest()[:12]
+        return hashlib.sha256("\n".join([*self.hosts, *lines]).encode()).hexdigest()[:12]
 
 
 def plan_recovery(
-    state: HostingState, requests: Iterable[HostedClusterRequest], host: str, *, now: Micros
+    state: HostingState, requests: Iterable[HostedClusterRequest], hosts: Collection[str], *, now: Micros
 ) -> RecoveryPlan:
-    """Plan where the hosted clusters of a lost host are created again, and which requests are released."""
+    """Plan where the hosted clusters of lost hosts are created again, and which requests are released."""
     known = {key_of(request): request for request in requests}
     outages = tuple(
         outage
         for key in state.residents.hosts()
-        if key.name == host and (outage := state.outage(key)) is not None
+        if key.name in hosts and (outage := state.outage(key)) is not None
     )
     wanted: list[Resident] = []
     kept: list[Stuck] = []
@@ -129,13 +133,13 @@ def plan_recovery(
         # An approval of an earlier move, to the host that is lost now, must not keep the request from all others.
         free = {key: _without_target(request) for key, request in known.items()}
         # Without chains: what still runs elsewhere is not moved to make room for what must be created again.
-        plan = evacuate(state, free, wanted, outages[0].host, chains=False, now=now)
+        plan = evacuate(state, free, wanted, [outage.host for outage in outages], chains=False, now=now)
     approvals += [
         Approval(request=known[move.key], target=move.target, loss=loss_of(known[move.key]))
         for move in plan.moves
     ]
     return RecoveryPlan(
-        host=host,
+        hosts=tuple(sorted(hosts)),
         outages=outages,
         moves=plan.moves,
         recreated=tuple(move.key for move in plan.moves if was_confirmed(known[move.key])),
@@ -158,6 +162,8 @@ def _obstacle(state: HostingState, request: HostedClusterRequest, outage: Outage
         return NOT_LOST.format(host=name, outage=outage.describe(after, now=now))
     if not outage.is_abandoned(after, now=now):
         return ANSWERS.format(host=name)
+    if is_adopted(request):
+        return ADOPTED
     is_leaving = request.status.phase == RELEASING or request.metadata.deletionTimestamp is not None
     if was_confirmed(request) and not is_leaving and not policy.recreates:
         return NOT_PERMITTED.format(policy=policy.name, host=name)

@@ -1,10 +1,11 @@
 """Where hosts violate the policies that cover them."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from fairway.api.hosting_policy import REQUIRED
+from fairway.engine.workload import HostKey
 from fairway.workloads.hosting.fleet.capacity import Capacity
 from fairway.workloads.hosting.fleet.facts import HostFacts, is_available
 from fairway.workloads.hosting.planning.evacuation import Evacuation
@@ -25,20 +26,25 @@ class Violation:
     weight: float
 
 
-def violations(state: HostingState) -> tuple[Violation, ...]:
-    """Return where hosts violate the policies that cover them, in the order of hosts."""
-    broken = [violation for name in sorted(state.facts) for violation in _of_host(state, name)]
+def violations(state: HostingState, among: Collection[HostKey] | None = None) -> tuple[Violation, ...]:
+    """Return where hosts violate the policies that cover them, in the order of hosts. ``among``: None for all hosts."""
+    names = sorted(state.facts if among is None else state.facts.keys() & {host.name for host in among})
+    broken = [violation for name in names for violation in _of_host(state, name)]
     for policy in sorted(state.policies.values(), key=lambda policy: policy.name):
-        if policy.limits.spare_hosts and (stranded := Evacuation.of(state.snapshot(), policy).stranded()):
+        if not policy.limits.spare_hosts:
+            continue
+        if stranded := Evacuation.of(state.snapshot(), policy).stranded(among=names):
             host, count = stranded
             broken.append(Violation(host=host, message=NO_SPARE.format(count=count), weight=float(count)))
     return tuple(broken)
 
 
-def fixable_violations(state: HostingState) -> tuple[Violation, ...]:
+def fixable_violations(
+    state: HostingState, among: Collection[HostKey] | None = None
+) -> tuple[Violation, ...]:
     """Return those of hosts that are available. From others, nothing can move without an operator's decision."""
     available = available_hosts(state)
-    return tuple(violation for violation in violations(state) if violation.host in available)
+    return tuple(violation for violation in violations(state, among) if violation.host in available)
 
 
 def available_hosts(state: HostingState) -> frozenset[str]:

@@ -39,6 +39,8 @@ LOSSES: Final = (HOST_LOST, HOST_DELETING, HOST_GONE)
 """Reasons of the condition HostAvailable with which a hosting cluster counts as lost."""
 RECOVERY_APPROVED: Final = "RecoveryApproved"
 RELEASED: Final = "Released"
+ADOPTED: Final = "Adopted"
+MANIFEST_WORK_GONE: Final = "ManifestWorkGone"
 CONTROL_PLANE_READY: Final = "ControlPlaneAvailable"
 NOT_READY: Final = "ControlPlaneNotAvailable"
 IN_PUBLISHED_LOAD: Final = "InPublishedLoad"
@@ -51,6 +53,7 @@ PROTECTED_NAMESPACE: Final = "ProtectedNamespace"
 CONDITIONS: Final = {
     ("HostedClusterRequest", SCHEDULED): {
         RESERVED: "A hosting cluster is selected, and room is reserved there.",
+        ADOPTED: "The hosted cluster existed before the request, which follows it.",
         UNSCHEDULABLE: "No hosting cluster qualifies; `status.rejections` and `status.wouldFit` have the details.",
         MISCONFIGURED: "The request, its policy or its Placement must be changed first.",
         DEMAND_TOO_LARGE: "No hosting cluster is large enough, even if it were empty; the message names the largest.",
@@ -75,6 +78,8 @@ CONDITIONS: Final = {
         DATA_ON_HOST: "An approved move waits: the hosted cluster exists, and Fairway does not copy its data.",
     },
     ("HostedClusterRequest", BOUND_CONDITION): {
+        ADOPTED: "The hosted cluster existed before the request; Fairway does not change it.",
+        MANIFEST_WORK_GONE: "The ManifestWork of an adopted hosted cluster no longer carries it.",
         MANIFEST_WORK_WRITTEN: "The ManifestWork is in the namespace of the hosting cluster.",
         MANIFEST_WORK_PENDING: "The ManifestWork is not written yet.",
         MANIFEST_WORK_REFUSED: "A ManifestWork of that name exists, and was not created for this request.",

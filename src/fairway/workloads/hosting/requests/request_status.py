@@ -30,7 +30,13 @@ from fairway.workloads.hosting.fleet.capacity import Capacity
 from fairway.workloads.hosting.fleet.outages import Outage
 from fairway.workloads.hosting.requests import conditions
 from fairway.workloads.hosting.requests.demand import SIZES, SMALL, Demand, size_name
-from fairway.workloads.hosting.requests.work import is_control_plane_available, is_reported, work_name
+from fairway.workloads.hosting.requests.work import (
+    carries,
+    control_plane_availability,
+    is_owned,
+    is_reported,
+    work_name,
+)
 from fairway.workloads.hosting.resources import HOSTED, MILLI, SLOTS, as_quantities
 from fairway.workloads.hosting.rules.host_namespaces import overlapping
 from fairway.workloads.hosting.rules.policy import Policy, policy_of
@@ -44,7 +50,7 @@ from fairway.workloads.hosting.rules.refusals import (
 )
 from fairway.workloads.hosting.rules.template import as_accepted
 from fairway.workloads.hosting.state import HostingState
-from fairway.workloads.hosting.workload import was_confirmed
+from fairway.workloads.hosting.workload import is_adopted, was_confirmed
 from kubewire.api.encoding import encode
 from kubewire.api.meta import FALSE, TRUE, UNKNOWN, Condition, find_condition, set_condition
 
@@ -57,6 +63,15 @@ WORK_OF_OTHERS: Final = (
 WORK_DELETING: Final = (
     "an earlier ManifestWork {namespace}/{name} is being deleted; a new one is created when the agent of the hosting "
     "cluster has finished"
+)
+EXISTED: Final = "the hosted cluster existed on {host} before this request, which follows it"
+FOLLOWED_BY_WORK: Final = "ManifestWork {namespace}/{name} carries it; Fairway does not change it"
+FOLLOWED_WITHOUT_WORK: Final = (
+    "no ManifestWork carries it: it was created on {host}, and the hub sees nothing of it"
+)
+NO_LONGER_CARRIED: Final = (
+    "ManifestWork {namespace}/{name} no longer carries it; it is not created again. If the hosted cluster is deleted, "
+    "delete this request"
 )
 WAITS_FOR_AGENT: Final = "{host} has not reported the HostedCluster yet"
 APPLIED: Final = "{host} applied the HostedCluster"
@@ -92,6 +107,15 @@ NOT_MOVED: Final = (
     "the move to {target} is approved, but the hosted cluster has its data on {host}: back up its etcd, delete this "
     "request, and create it again with the annotation fairway.dev/move-to: {target} and the backup; or remove the "
     "annotation"
+)
+NOT_MOVED_ADOPTED: Final = (
+    "the move to {target} is approved, but the hosted cluster has its data on {host}, and Fairway did not create it: "
+    "back up its etcd, delete it where it was created, then this request, and create it again with the annotation "
+    "fairway.dev/move-to: {target} and the backup; or remove the annotation"
+)
+LOST_ADOPTED: Final = (
+    "Fairway did not create the hosted cluster, and does not create it again: do that where it was created, and delete "
+    "this request"
 )
 GIVEN_UP: Final = "the place on {host} was given up ({why}); the request is scheduled again"
 IN_LOAD: Final = "the load that {host} publishes includes it"
@@ -216,6 +240,80 @@ def reserved(
     )
 
 
+def adopted(
+    request: HostedClusterRequest,
+    host: HostKey,
+    *,
+    namespace: str,
+    policy: str,
+    work: ManifestWork | None,
+    amounts: ResourceList,
+    counted: bool,
+    since: datetime,
+    now: datetime,
+) -> HostedClusterRequestStatus:
+    """A request for a hosted cluster that exists on a host. ``since``: when the host reported it, or it was created."""
+    now = now.replace(microsecond=0)
+    words = EXISTED.format(host=host.name)
+    set_ = _with(request, conditions.SCHEDULED, TRUE, conditions.ADOPTED, words, now=now)
+    # It exists: a Confirmed condition that came later would let the place be given up, as one that was never reported.
+    words = APPLIED.format(host=host.name)
+    set_ = _set(
+        set_,
+        request,
+        conditions.CONFIRMED_CONDITION,
+        TRUE,
+        conditions.REPORTED,
+        words,
+        min(since, now).replace(microsecond=0),
+    )
+    status = HostedClusterRequestStatus(
+        observedGeneration=request.metadata.generation,
+        phase=CONFIRMED,
+        hostingCluster=HostingClusterReference(name=host.name, uid=host.uid),
+        manifestWork="" if work is None else work.metadata.name,
+        reservation=HostingReservation(amounts=dict(as_quantities(amounts)), since=now),
+        accepted=AcceptedRequest(namespace=namespace, policy=policy, adopted=True),
+        conditions=set_,
+    )
+    return adopted_followed(structs.replace(request, status=status), work, counted=counted, now=now)
+
+
+def adopted_followed(
+    request: HostedClusterRequest, work: ManifestWork | None, *, counted: bool, now: datetime
+) -> HostedClusterRequestStatus:
+    """An adopted request, by what its ManifestWork reports. Whatever that is, it keeps its place."""
+    status = request.status
+    assert status.hostingCluster is not None
+    host, name = status.hostingCluster.name, status.manifestWork
+    changed = status.conditions
+    follows = (
+        work is not None
+        and work.metadata.deletionTimestamp is None
+        and is_owned(work, request)
+        and carries(work, request)
+    )
+    if name and not follows:
+        words = NO_LONGER_CARRIED.format(namespace=host, name=name)
+        changed = _set(
+            changed, request, conditions.BOUND_CONDITION, FALSE, conditions.MANIFEST_WORK_GONE, words, now
+        )
+    else:
+        words = FOLLOWED_BY_WORK if name else FOLLOWED_WITHOUT_WORK
+        words = words.format(host=host, namespace=host, name=name)
+        changed = _set(changed, request, conditions.BOUND_CONDITION, TRUE, conditions.ADOPTED, words, now)
+    if work is not None and (ready := control_plane_availability(work, request)):
+        reason = conditions.CONTROL_PLANE_READY if ready == TRUE else conditions.NOT_READY
+        words = READY if ready == TRUE else NOT_READY
+        changed = _set(
+            changed, request, conditions.AVAILABLE, TRUE if ready == TRUE else FALSE, reason, words, now
+        )
+    if counted:
+        words = IN_LOAD.format(host=host)
+        changed = _set(changed, request, conditions.COUNTED, TRUE, conditions.IN_PUBLISHED_LOAD, words, now)
+    return structs.replace(status, observedGeneration=request.metadata.generation, conditions=changed)
+
+
 def waiting(
     request: HostedClusterRequest, *, reason: str, message: str, now: datetime
 ) -> HostedClusterRequestStatus:
@@ -259,7 +357,7 @@ def followed(
             now,
         )
         confirmed_once = True
-        ready = is_control_plane_available(work, request)
+        ready = control_plane_availability(work, request) == TRUE
         reason = conditions.CONTROL_PLANE_READY if ready else conditions.NOT_READY
         words = READY if ready else NOT_READY
         changed = _set(changed, request, conditions.AVAILABLE, TRUE if ready else FALSE, reason, words, now)
@@ -292,7 +390,8 @@ def move_waits(
     if not target or target == status.hostingCluster.name:
         kept = tuple(condition for condition in status.conditions if condition.type != conditions.MOVED)
         return structs.replace(status, conditions=kept)
-    words = NOT_MOVED.format(host=status.hostingCluster.name, target=target)
+    text = NOT_MOVED_ADOPTED if is_adopted(request) else NOT_MOVED
+    words = text.format(host=status.hostingCluster.name, target=target)
     changed = _set(status.conditions, request, conditions.MOVED, FALSE, conditions.DATA_ON_HOST, words, now)
     return structs.replace(status, conditions=changed)
 
@@ -331,6 +430,8 @@ def with_host(
         remedy = (PLACED_AGAIN if lost else WAITS_FOR_LOSS).format(host=host)
     elif not lost:
         remedy = WAITS_FOR_HOST
+    elif is_adopted(request):
+        remedy = LOST_ADOPTED
     else:
         remedy = (RECREATED if policy.recreates else NOT_RECREATED).format(host=host, policy=policy.name)
     words = HOST_OUT.format(host=host, outage=outage.describe(policy.lost_after, now=micros), remedy=remedy)

@@ -59,13 +59,54 @@ class WorkError(ValueError):
 
 
 def work_name(request: HostedClusterRequest) -> str:
-    """Return the name: unique, and the same after every restart."""
+    """Return the name of the ManifestWork that Fairway creates: unique, and the same after every restart."""
     return f"hosted-{request.metadata.uid}"
 
 
 def is_owned(work: ManifestWork, request: HostedClusterRequest) -> bool:
-    """Return whether a ManifestWork was created for this request."""
+    """Return whether a ManifestWork was created for this request, or adopted by it."""
     return work.metadata.labels.get(REQUEST_UID_LABEL) == request.metadata.uid
+
+
+def is_created_by_fairway(work: ManifestWork | None) -> bool:
+    """Return whether Fairway created a ManifestWork. One that a request adopts belongs to its author."""
+    labels = {} if work is None else work.metadata.labels
+    return labels.get(MANAGED_BY) == MANAGER and REQUEST_UID_LABEL in labels
+
+
+def carries(work: ManifestWork, request: HostedClusterRequest) -> bool:
+    """Return whether a ManifestWork still has the HostedCluster of a request with a place."""
+    return hosted_name(request) in {
+        object_name(manifest)
+        for manifest in work.spec.workload.manifests
+        if is_kind(manifest, "HostedCluster")
+    }
+
+
+def is_kind(manifest: Mapping[str, Any], kind: str) -> bool:
+    """Return whether a manifest is of a kind of HyperShift, in any version."""
+    group, _, _ = str(manifest.get("apiVersion", "")).partition("/")
+    return group == HYPERSHIFT_GROUP and manifest.get("kind") == kind
+
+
+def object_name(manifest: Mapping[str, Any]) -> tuple[str, str]:
+    """Return namespace and name of a manifest as its author wrote it; empty where they are missing."""
+    metadata = manifest.get("metadata")
+    if not isinstance(metadata, Mapping):
+        return "", ""
+    namespace, name = metadata.get("namespace"), metadata.get("name")
+    return namespace if isinstance(namespace, str) else "", name if isinstance(name, str) else ""
+
+
+def adopting_metadata(request: HostedClusterRequest) -> dict[str, Any]:
+    """Return the labels and annotations that a ManifestWork gets which a request adopts.
+
+    Without the label of Fairway's own works: those are deleted when no request has its place there.
+    """
+    return {
+        "labels": owner_labels(request),
+        "annotations": {REQUEST_ANNOTATION: f"{request.metadata.namespace}/{request.metadata.name}"},
+    }
 
 
 def work_of(request: HostedClusterRequest, *, host: str, secrets: Mapping[str, Secret]) -> ManifestWork:
@@ -181,7 +222,8 @@ def is_reported(work: ManifestWork, request: HostedClusterRequest) -> bool:
     return False
 
 
-def is_control_plane_available(work: ManifestWork, request: HostedClusterRequest) -> bool:
+def control_plane_availability(work: ManifestWork, request: HostedClusterRequest) -> str:
+    """Return the status of the condition Available of the HostedCluster; empty if it is not reported."""
     identifier = hosted_identifier(request)
     for manifest in work.status.resourceStatus.manifests:
         meta = manifest.resourceMeta
@@ -192,8 +234,8 @@ def is_control_plane_available(work: ManifestWork, request: HostedClusterRequest
         ):
             continue
         values = () if manifest.statusFeedback is None else manifest.statusFeedback.values
-        return any(value.name == AVAILABLE_VALUE and value.fieldValue.string == TRUE for value in values)
-    return False
+        return next((value.fieldValue.string or "" for value in values if value.name == AVAILABLE_VALUE), "")
+    return ""
 
 
 def _namespace(name: str, request: HostedClusterRequest) -> dict[str, Any]:
