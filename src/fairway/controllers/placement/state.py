@@ -177,7 +177,7 @@ class PlacementState:
             debits = record.workload.trust.debits
             record.workload = self.workload(new)
             if record.workload.trust.debits != debits:
-                self.fleet.forget_debits(owner)
+                self.fleet.release_debits(owner)
             record.settled = None
             self._memory.forget(*owner)
             self._queue.put(new)

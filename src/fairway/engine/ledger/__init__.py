@@ -8,6 +8,10 @@ Data flow: the caller reports capacity and use (``set_capacity``, ``observe``) a
 - An *earmark* ties room to one beneficiary: room that its source will leave, or room that is free now.
 - ``grantable`` is the only answer to how much is left.
 
+A promise begins with ``reserve``, and ends with ``confirm``, once it is observed, or ``release``. Other promises begin
+and end in the same way, but are no entries, for measured reasons: the debits of scores (``hosts.clusters.debits``)
+and, without virtual machines, the pods that are about to be bound (``NodeFleet``).
+
 ``account`` has the arithmetic of one host as immutable values, ``ledger`` transactions and speculation, ``refusal`` the
 errors, ``columns`` what is grantable as columns of a table. All amounts are integers in milli-units.
 """

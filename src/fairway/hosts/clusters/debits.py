@@ -1,7 +1,8 @@
 """Score debits: how decisions are expected to change the scores of clusters that have not been published since.
 
-A debit lasts until the next version of the AddOnPlacementScore arrives, which measures the real effect, or until the
-placement gives up the cluster.
+As a reservation in the ledger, a debit is a promise that is not observed yet. It is confirmed by the next version of
+the AddOnPlacementScore, which measures the real effect, or released when the placement gives up the cluster. It is no
+entry of the ledger, because a score has no capacity, and the bounds of debits are those of namespaces.
 
 A user who may create Placements in one namespace can write debits, so their effect on other namespaces is bounded:
 

@@ -86,7 +86,7 @@ class Fleet(Table[ManagedCluster]):
 
     def delete_cluster(self, name: str) -> Change:
         # Before the row is given up: its debit columns are written, too.
-        self._clear_debits(name)
+        self._confirm_debits(name)
         return self._drop(name)
 
     def _write_others(self, row: int, name: str) -> Iterator[Key]:
@@ -180,7 +180,7 @@ class Fleet(Table[ManagedCluster]):
                     changed[key] = written
         # This version of the score measures what the debits expected.
         if self._debits.of(cluster):
-            changed.update(dict.fromkeys(self._clear_debits(cluster, resource=name), ANY))
+            changed.update(dict.fromkeys(self._confirm_debits(cluster, resource=name), ANY))
         return self._record_host(cluster, row, changed)
 
     def upsert_cluster_score(self, score: ManagedClusterScore) -> Change:
@@ -254,7 +254,7 @@ class Fleet(Table[ManagedCluster]):
             fewer, more = DOWN if before else 0, UP if after else 0
             changed[cells.DECISIONS] = Direction(fewer | more)
             if self._debits:
-                changed.update(dict.fromkeys(self._release_debits(old, before), ANY))
+                changed.update(dict.fromkeys(self._release_unselected(old, before), ANY))
         for source in (old, holding):
             if source is not None and source.owner is not None:
                 changed[cells.OWN_DECISIONS, *source.owner] = ANY
@@ -294,13 +294,13 @@ class Fleet(Table[ManagedCluster]):
             if self._debits.of(cluster).get(owner, {}) != wanted:
                 self.debit(owner, (cluster,), wanted)
 
-    def forget_debits(self, owner: Owner) -> Change:
-        """Drop all debits of a placement."""
+    def release_debits(self, owner: Owner) -> Change:
+        """End all debits of a placement, which gives up its clusters."""
         clusters = [cluster for cluster in self._debits.clusters() if owner in self._debits.of(cluster)]
         return self.debit(owner, clusters, {})
 
-    def _release_debits(self, old: Holding | None, before: Iterable[str]) -> set[Key]:
-        """Drop a placement's debits of clusters that its decisions no longer name."""
+    def _release_unselected(self, old: Holding | None, before: Iterable[str]) -> set[Key]:
+        """End a placement's debits of clusters that its decisions no longer name."""
         changed: set[Key] = set()
         if old is not None and old.owner is not None:
             held = self._decisions.counted(old.owner)
@@ -309,8 +309,8 @@ class Fleet(Table[ManagedCluster]):
                     changed |= self._put_debit(cluster, old.owner, {})
         return changed
 
-    def _clear_debits(self, cluster: str, *, resource: str | None = None) -> set[Key]:
-        """Drop all debits of a cluster, or those of one AddOnPlacementScore."""
+    def _confirm_debits(self, cluster: str, *, resource: str | None = None) -> set[Key]:
+        """End the debits of a cluster that a new version of an AddOnPlacementScore measures; all of a deleted one."""
         changed: set[Key] = set()
         for owner, deltas in self._debits.of(cluster).items():
             kept = {

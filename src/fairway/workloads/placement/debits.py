@@ -25,7 +25,7 @@ def rebuild_debits(
     fleet: Fleet, owner: Owner, deltas: Deltas, pages: Iterable[PlacementDecision], *, now: Micros
 ) -> None:
     """Replace the debits of a placement by those of its decisions on the hub."""
-    fleet.forget_debits(owner)
+    fleet.release_debits(owner)
     if not deltas:
         return
     snapshot = fleet.snapshot()
