@@ -18,8 +18,9 @@ from typing import Any
 from unittest.mock import patch
 
 from benchmarks.measure import percentile
+from fairway.controllers.placement.binding import DecisionBind
 from fairway.controllers.placement.queue import Owner
-from fairway.controllers.placement.scheduler import DecisionBind, PlacementScheduler
+from fairway.controllers.placement.scheduler import PlacementScheduler
 from fairway.controllers.runtime.leadership import Elected
 from fairway.controllers.runtime.write_limiter import Lane, WriteLimiter
 from fairway.engine.commit.instructions import ForCaller

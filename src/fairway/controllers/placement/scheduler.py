@@ -16,31 +16,32 @@ waits for the pages of all placements, and is dropped if the placement is decide
 
 import logging
 import random
-from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
-from functools import partial
+from itertools import count
 from typing import Any, Final
 
 from fairway.api.decision import PlacementDecision
 from fairway.api.placement import PLACEMENT_LABEL
 from fairway.api.resources import PLACEMENT_DECISIONS
+from fairway.controllers.placement.binding import ATTEMPT, Attempt, DecisionBind, StatusReport
+from fairway.controllers.placement.questions import Questions
 from fairway.controllers.placement.queue import Owner, PlacementQueue
 from fairway.controllers.placement.session import WriteSession
 from fairway.controllers.placement.settled import delay_until
 from fairway.controllers.placement.slow_lane import Allowance, Budget, Slice, SlowLane
 from fairway.controllers.placement.state import PlacementState
-from fairway.controllers.placement.writer import NAME, DecisionWriter, lane_of
+from fairway.controllers.placement.writer import NAME, DecisionWriter
 from fairway.controllers.runtime.reconciler import log_failure
-from fairway.controllers.runtime.scheduling_loop import FencedPlugin, RunPlugin
-from fairway.controllers.runtime.write_limiter import Lane, Superseded
-from fairway.engine.commit.instructions import Fetch, ForCaller, ReadBack, RunBind, RunPostBind
+from fairway.controllers.runtime.scheduling_loop import RunPlugin
+from fairway.controllers.runtime.write_limiter import Superseded
+from fairway.engine.commit.instructions import ForCaller, ReadBack, RunBind, RunPostBind
 from fairway.engine.dependencies import Dependencies
 from fairway.engine.fault import Fault, FaultError
 from fairway.engine.pending import PendingAnswer
 from fairway.engine.points import NEVER_CHANGES, CommitContext
 from fairway.engine.profile import Profile
-from fairway.engine.status import OK, Code, Status
+from fairway.engine.status import Code, Status
 from fairway.engine.workload import WorkloadKey
 from fairway.hosts.clusters.snapshot import ClusterSnapshot
 from fairway.hosts.instant import SECOND, Micros, to_micros
@@ -74,94 +75,6 @@ NOT_WRITTEN: Final = "returned Success, but the PlacementDecisions on the hub {d
 LACK: Final = "lack {clusters}"
 STILL_HAVE: Final = "still have {clusters}"
 WAITS_FOR_PERMITS: Final = "waiting for permits"
-WAITS_FOR_ANSWER: Final = "waits for the process of plugin {plugin}"
-
-
-ATTEMPT: Final = "fairway.dev/attempt"
-"""Key of the commit's state under which our own plugins find the attempt that they write."""
-
-
-@dataclass(slots=True, eq=False)
-class Attempt:
-    """A decision on its way to the hub."""
-
-    session: WriteSession
-    context: CommitContext
-    """Of our own steps, which take everything else from here."""
-    woken: Micros | None
-    """When the placement was woken for it."""
-    run: Run | None = None
-    """The step of the commit that runs; None during our own steps: the Bind of a profile without plugins from Reserve
-    on, and the status."""
-    is_written: bool = False
-    """Whether the hub has the pages, so that only the status is left."""
-    token: int = 0
-    """Of the instruction that runs. Results with others are late."""
-    bound: Status | None = None
-    """What a foreign Bind returned, while the hub is read to verify it."""
-    failure: Exception | None = None
-    """Of our own Bind, while the hub is read to find out what it has written."""
-    reports: str = ""
-    """Why the commit failed, if this attempt only reports that."""
-    droppable: bool = False
-    """Whether the status is dropped if the placement is to be decided again."""
-
-    @property
-    def owner(self) -> Owner:
-        return self.session.owner
-
-
-@dataclass(slots=True, eq=False)
-class Question:
-    """A placement that waits for plugins in processes of their own."""
-
-    owner: Owner
-    plugin: str
-    """Whose answer it waits for first."""
-    snapshot: ClusterSnapshot | None = None
-    """Taken when its turn comes: one that waits makes the fleet copy what changes. An answer is only valid for the same
-    snapshot and time."""
-    now: datetime | None = None
-
-
-class DecisionBind(FencedPlugin):
-    """The default Bind: writes the pages of a decision."""
-
-    name = "DecisionBind"
-
-    def __init__(self, writer: DecisionWriter) -> None:
-        self._writer = writer
-
-    def is_long(self, context: CommitContext, /) -> bool:
-        """Pages that only get other scores wait for those that get other clusters."""
-        steps = context.state.read(ATTEMPT, Attempt).session.plan.steps
-        return not any(lane_of(step) is Lane.DECISION for step in steps)
-
-    async def bind(self, context: CommitContext, /) -> Status:
-        session = context.state.read(ATTEMPT, Attempt).session
-        with span("placement write", namespace=session.owner[0], name=session.owner[1]):
-            if session.plan.steps:
-                await self._writer.carry_out(session)
-            else:
-                session.wrote_pages()
-        return OK
-
-
-class StatusReport(FencedPlugin):
-    """Writes the status, after the decisions of all placements."""
-
-    name = "StatusReport"
-
-    def __init__(self, writer: DecisionWriter) -> None:
-        self._writer = writer
-
-    def is_long(self, _context: CommitContext, /) -> bool:
-        return True
-
-    async def post_bind(self, context: CommitContext, /) -> None:
-        attempt = context.state.read(ATTEMPT, Attempt)
-        with span("placement status", namespace=attempt.owner[0], name=attempt.owner[1]):
-            await self._writer.report(attempt.session, droppable=attempt.droppable)
 
 
 class PlacementScheduler:
@@ -182,7 +95,7 @@ class PlacementScheduler:
         self._client, self._state, self._queue = client, state, queue
         self._writer, self._meters, self._clock, self._resync = writer, meters, clock, resync
         self._attempts: dict[Owner, Attempt] = {}
-        self._tokens = 0
+        self._tokens = count(1)
         self._term: Micros | None = None
         """Start of this process's term."""
         self._binder = DecisionBind(writer)
@@ -205,10 +118,9 @@ class PlacementScheduler:
             is_idle=lambda: not queue.active and not self._attempts,
             waits=meters.expressions_waiting,
         )
-        self._questions: dict[Owner, Question] = {}
-        self._lanes: dict[str, deque[Question]] = {}
-        """By plugin; the first one has its turn. A process answers one question after the other anyway, and its
-        snapshot then only moves forward. One that stalls or starts delays only the placements that use it."""
+        self._questions = Questions(
+            snapshot=state.fleet.snapshot, decide=self._try, tokens=self._tokens, clock=clock
+        )
 
     # Terms
 
@@ -231,10 +143,8 @@ class PlacementScheduler:
             attempt.session.close()
             self._queue.release(owner)
         self._attempts.clear()
-        for owner in (*self._questions, *self.slow.drain()):
+        for owner in (*self._questions.drain(), *self.slow.drain()):
             self._queue.release(owner)
-        self._questions.clear()
-        self._lanes.clear()
 
     @property
     def leads(self) -> bool:
@@ -244,18 +154,13 @@ class PlacementScheduler:
         """The placement is deleted. A write that runs already ends by itself."""
         if self._commits is not None:
             self._commits.delete(owner)
-        if owner in self.slow:
-            self.slow.discard(owner)
-            self._queue.release(owner)
-        if self._questions.pop(owner, None) is not None:
+        if self.slow.discard(owner) or self._questions.discard(owner):
             self._queue.release(owner)
 
     def describe(self, owner: Owner) -> dict[str, Any]:
         """Return what a placement waits for, as part of the explanation of the queue."""
-        if (question := self._questions.get(owner)) is not None:
-            return {"reasons": [WAITS_FOR_ANSWER.format(plugin=question.plugin)]}
-        if over_budget := self.slow.describe(owner):
-            return {"reasons": [over_budget]}
+        if reason := self._questions.describe(owner) or self.slow.describe(owner):
+            return {"reasons": [reason]}
         permits = () if self._commits is None else self._commits.waiting(owner)
         return {"state": WAITS_FOR_PERMITS, "trigger": "", "reasons": list(permits)} if permits else {}
 
@@ -277,10 +182,9 @@ class PlacementScheduler:
         """Decide a placement that was taken from the queue. Return how to bind the decision; nothing if the placement
         is in the queue again, or in the slow lane."""
         try:
-            session = self._decide(owner, None, self._clock.wall())
+            return self._try(owner, None, self._clock.wall())
         except PendingAnswer as pending:
-            return self._ask(Question(owner, pending.plugin))
-        return [] if session is None else self._begin(session)
+            return self._questions.ask(owner, pending.plugin)
 
     def finished(self, key: WorkloadKey, token: int, result: object, *, now: Micros) -> list[ForCaller]:
         del now
@@ -329,6 +233,10 @@ class PlacementScheduler:
         return self._after(attempt, commits.finished(run, attempt.bound, now=self._now()))
 
     # Decisions
+
+    def _try(self, owner: Owner, snapshot: ClusterSnapshot | None, now: datetime) -> list[ForCaller]:
+        session = self._decide(owner, snapshot, now)
+        return [] if session is None else self._begin(session)
 
     def _decide(self, owner: Owner, snapshot: ClusterSnapshot | None, now: datetime) -> WriteSession | None:
         """Return what to write; None if that is nothing, and the placement is in the queue again or in the slow lane.
@@ -388,41 +296,6 @@ class PlacementScheduler:
             if not (faults and isinstance(step, Failed)):
                 self._report_step(plan, step)
         return replace(plan, faults=faults), step
-
-    def _ask(self, question: Question) -> list[ForCaller]:
-        """Let a placement wait for answers. It remains in flight in the queue, so that it is decided again if something
-        changes that it depends on."""
-        self._questions[question.owner] = question
-        lane = self._lanes.setdefault(question.plugin, deque())
-        lane.append(question)
-        return [self._fetch(question)] if len(lane) == 1 else []
-
-    def _fetch(self, question: Question, pending: PendingAnswer | None = None) -> Fetch:
-        self._tokens += 1
-        return Fetch(_key(question.owner), self._tokens, partial(self._answer, question, pending))
-
-    async def _answer(self, question: Question, pending: PendingAnswer | None) -> list[ForCaller]:
-        """Decide with the answers so far. Ask for the next one, or give the turn to the next placement."""
-        if pending is None:
-            question.snapshot, question.now = self._state.fleet.snapshot(), self._clock.wall()
-        else:
-            await pending.fetch()
-        instructions: list[ForCaller] = []
-        # Otherwise the placement was deleted, and maybe created again.
-        if self._questions.get(question.owner) is question:
-            try:
-                session = self._decide(question.owner, question.snapshot, question.now or self._clock.wall())
-            except PendingAnswer as missing:
-                return [self._fetch(question, missing)]
-            del self._questions[question.owner]
-            instructions += [] if session is None else self._begin(session)
-        lane = self._lanes[question.plugin]
-        lane.popleft()
-        if lane:
-            instructions.append(self._fetch(lane[0]))
-        else:
-            del self._lanes[question.plugin]
-        return instructions
 
     # Writes
 
@@ -498,38 +371,37 @@ class PlacementScheduler:
 
     def _report_failure(self, attempt: Attempt, step: Failed, faults: tuple[Fault, ...]) -> list[ForCaller]:
         """Report why a decision was not written, and retry it after its back-off."""
-        owner, session = attempt.owner, attempt.session
-        session.close()
-        plan = replace(withhold(session.plan, step.message, now=self._clock.wall()), faults=faults)
+        owner = attempt.owner
+        attempt.session.close()
+        plan = replace(withhold(attempt.session.plan, step.message, now=self._clock.wall()), faults=faults)
         if faults:
             self._writer.report_faults(plan)
         else:
             self._report_step(plan, step)
-        attempt.reports = step.message
         if plan.status is None or owner not in self._state.records:
-            return self._end(attempt)
+            del self._attempts[owner]
+            self._queue.fail(owner, step.message)
+            return []
         attempt.session, attempt.is_written, attempt.droppable = self._state.session(plan), True, False
+        attempt.session.commit = step
         return self._report(attempt)
 
     def _end(self, attempt: Attempt) -> list[ForCaller]:
         """Everything is written."""
         del self._attempts[attempt.owner]
         attempt.session.complete()
-        if attempt.reports:
-            self._queue.fail(attempt.owner, attempt.reports)
-        else:
-            self._settle(attempt.session, self._clock.wall())
+        self._settle(attempt.session, self._clock.wall())
         return []
 
     def _give_up(self, attempt: Attempt, error: Exception) -> list[ForCaller]:
         del self._attempts[attempt.owner]
         attempt.session.close()
         owner = attempt.owner
-        if attempt.reports:
-            log.debug(NOT_REPORTED, "/".join(owner), error)
-            self._queue.fail(owner, attempt.reports)
-        elif isinstance(error, Superseded):
+        if isinstance(error, Superseded):
             self._queue.settle(owner, attempt.session.dependencies, after=0.0)
+        elif isinstance(attempt.session.commit, Failed):
+            log.debug(NOT_REPORTED, "/".join(owner), error)
+            self._queue.fail(owner, attempt.session.commit.message)
         else:
             self._retry(owner, error)
         return []
@@ -585,9 +457,8 @@ class PlacementScheduler:
 
     def _next_token(self, attempt: Attempt) -> int:
         # Never the token of the step before: the loop may still remember its task.
-        self._tokens += 1
-        attempt.token = self._tokens
-        return self._tokens
+        attempt.token = next(self._tokens)
+        return attempt.token
 
     def _now(self) -> Micros:
         return to_micros(self._clock.wall())

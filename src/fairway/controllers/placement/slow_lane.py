@@ -177,9 +177,11 @@ class SlowLane:
             self._idle.clear()
             self._wake.set()
 
-    def discard(self, key: Key) -> None:
-        """Skip a deleted placement."""
+    def discard(self, key: Key) -> bool:
+        """Skip a deleted placement. Return whether it waited."""
+        waited = key in self._keys
         self._keys.discard(key)
+        return waited
 
     def drain(self) -> list[Key]:
         """Remove all placements, and return them."""
