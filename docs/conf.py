@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.errors import SphinxError
 
@@ -35,5 +36,22 @@ def check_hosts(app: Sphinx, exception: Exception | None) -> None:
                 raise SphinxError(f"{page.name} requests another host: {found.group()}")
 
 
+WIDEST = 120
+"""Columns that the text column has room for. Wider output wraps as in a terminal, so that no cause is out of sight."""
+
+LONGEST = 40
+"""Characters of a name in a table that stay in one line."""
+
+
+def wrap_wide_text(_app: Sphinx, document: nodes.document) -> None:
+    for block in document.findall(nodes.literal_block):
+        if any(len(line) > WIDEST for line in block.astext().splitlines()):
+            block["classes"].append("wrapped")
+    for literal in document.findall(nodes.literal):
+        if len(literal.astext()) > LONGEST:
+            literal["classes"].append("long")
+
+
 def setup(app: Sphinx) -> None:
+    app.connect("doctree-read", wrap_wide_text)
     app.connect("build-finished", check_hosts)
