@@ -48,7 +48,7 @@ def check_metadata(fields: Message) -> None:
 def test_wheel_of_fairway_has_metadata_for_an_index_and_only_public_test_support(tmp_path: Path) -> None:
     names, fields = built(ROOT, tmp_path)
     check_metadata(fields)
-    assert set(fields.get_all("Provides-Extra", [])) == {"otel", "pytest"}
+    assert set(fields.get_all("Provides-Extra", [])) == {"charts", "otel", "pytest"}
     assert set(PACKAGES) <= requirements(fields)
     testing = {Path(name).stem for name in names if name.startswith("fairway/testing/")}
     assert testing == {"__init__", "builders", "hub", "plugin"}

@@ -6,7 +6,7 @@ again. ``barriers`` finds what keeps the cluster out and asks its plugin for rem
 edits of objects (``edits``, ``number_edits``, ``field_edits``).
 
 - ``hosting`` and ``machines`` answer the same questions for hosted clusters and for pods.
-- ``advice`` explains what a Placement waits for, ``names`` finds objects by name, ``picture`` draws charts.
+- ``advice`` explains what a Placement waits for, ``names`` finds objects by name.
 - ``lint`` finds mistakes in objects. ``conformance`` compares with recorded results.
 - ``synthetic`` generates fleets, ``simulation`` simulates their agents on a hub, with scores that change.
 """

@@ -26,7 +26,6 @@ from fairway.whatif.hosting.arrivals import (
     TWICE,
     UNKNOWN_COLUMN,
 )
-from fairway.whatif.picture import bar_panels
 
 SECOND = 1_000_000
 
@@ -109,10 +108,3 @@ def test_bad_trace_is_refused_with_line_and_remedy(lines: list[str], message: st
     with pytest.raises(TraceError) as caught:
         read_trace(StringIO("\n".join(lines)))
     assert str(caught.value) == message
-
-
-def test_chart_escapes_names_and_has_one_bar_for_each_host() -> None:
-    chart = bar_panels("<load>", {"a & b": {"h1": 0.5, "h2": 1.2}})
-    assert "&lt;load&gt;" in chart
-    assert "a &amp; b" in chart
-    assert chart.count("<title>") == 2

@@ -22,7 +22,7 @@ Examples:
   fairway machines top
   fairway machines explain pod default/web-0
   fairway machines migrations
-  fairway simulate machines --nodes 50 --svg growth.svg
+  fairway simulate machines --nodes 50 --chart growth.svg
 """,
 )
 def machines() -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from fairway.cli.lazy import runs
+from fairway.cli.options.chart import chart_option
 from fairway.cli.options.output import output_option
 
 
@@ -13,7 +14,7 @@ from fairway.cli.options.output import output_option
     epilog="""\b
 Examples:
   fairway simulate hosting
-  fairway simulate hosting --hosts 50 --slots 20 --requests 800 --mix --svg load.svg
+  fairway simulate hosting --hosts 50 --slots 20 --requests 800 --mix --chart load.svg
   fairway simulate machines --nodes 50 --minutes 60
 """,
 )
@@ -28,13 +29,14 @@ Examples:
   fairway simulate hosting                                      500 requests in a second over 20 hosts
   fairway simulate hosting --requests 2000 --seconds 3600 --lifetime 1800
   fairway simulate hosting --trace arrivals.csv --policy spread --policy placement -o json
-  fairway simulate hosting --svg load.svg
+  fairway simulate hosting --chart load.svg
 
 \b
 Policies: spread and pack are the strategies of a HostingPolicy, with reservations; placement is a plain Placement by
 hosted-clusters-score/hostedClustersCount at weight -1. Hosts publish their load every --interval seconds only.
-IMBALANCE is how much the fullest host exceeds the average, HERD the largest share of the requests between two
-publications that one host got, MOVES how many hosted clusters would have to move so that no host is overcommitted.
+PEAK is the highest load that a host ever had, MEDIAN and LOWEST are loads at the end. IMBALANCE is how much the
+fullest host exceeds the average, HERD the largest share of the requests between two publications that one host got,
+MOVES how many hosted clusters would have to move so that no host is overcommitted.
 A trace is CSV with the columns seconds,name,size,tenant,lifetime, of which only seconds is required.
 """,
 )
@@ -83,11 +85,7 @@ A trace is CSV with the columns seconds,name,size,tenant,lifetime, of which only
     "--policy", "policies", multiple=True, help="Policy to compare. Can be repeated.  [default: all]"
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random numbers.")
-@click.option(
-    "--svg",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write a chart of the load of all hosts to this SVG file.",
-)
+@chart_option("the load of all hosts", "draw_load")
 @output_option
 @runs("fairway.cli.simulate.run:hosting")
 def hosting() -> None:
@@ -100,7 +98,7 @@ def hosting() -> None:
 Examples:
   fairway simulate machines
   fairway simulate machines --nodes 50 --minutes 60 --seed 7
-  fairway simulate machines --svg growth.svg -o json
+  fairway simulate machines --chart growth.svg -o json
 
 \b
 DENIED counts requests that were not granted at once; MEDIAN TO GRANT and 99 % are how long they waited. UNIT-HOURS
@@ -122,12 +120,7 @@ became unnecessary before their cutover.
     "--minutes", type=click.IntRange(1, 1440), default=30, show_default=True, help="Simulated minutes."
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the trace.")
-@click.option(
-    "--svg",
-    metavar="FILE",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Also draw denied growth over time as an SVG.",
-)
+@chart_option("denied growth over time", "draw_denied")
 @output_option
 @runs("fairway.cli.machines.simulate:simulate")
 def machines() -> None:

@@ -1,10 +1,9 @@
 """`fairway simulate machines`: compare policies of migration on a trace of growth."""
 
-from pathlib import Path
 from typing import Any, Final
 
-from fairway.cli.errors import EXIT_OK, BadInputError
-from fairway.cli.machines.chart import draw
+from fairway.cli.errors import EXIT_OK
+from fairway.cli.options.chart import Draw
 from fairway.cli.options.output import OutputFormat
 from fairway.cli.output import emit
 from fairway.cli.progress import progress
@@ -23,10 +22,11 @@ COLUMNS: Final = {
     "cancelled": "Cancelled",
 }
 PLAYING: Final = "playing"
-NOT_WRITTEN: Final = "cannot write {file}: {reason}; choose another file for --svg"
 
 
-def simulate(nodes: int, count: int, minutes: int, seed: int, svg: Path | None, output: OutputFormat) -> int:
+def simulate(
+    nodes: int, count: int, minutes: int, seed: int, chart: Draw | None, output: OutputFormat
+) -> int:
     trace = Trace(nodes=nodes, machines=count, minutes=minutes, seed=seed)
     by_policy: dict[str, Figures] = {}
     with progress(PLAYING, total=len(POLICIES) * minutes * 60) as advance:
@@ -67,13 +67,8 @@ def simulate(nodes: int, count: int, minutes: int, seed: int, svg: Path | None, 
                 "failed": figures.failed,
             }
         )
-    if svg is not None:
-        try:
-            svg.write_text(
-                draw({name: figures.history for name, figures in by_policy.items()}, seconds=minutes * 60),
-                encoding="utf-8",
-            )
-        except OSError as error:
-            raise BadInputError(NOT_WRITTEN.format(file=svg, reason=error.strerror)) from None
+    if chart is not None:
+        histories = {name: figures.history for name, figures in by_policy.items()}
+        chart(histories, seconds=minutes * 60)
     emit(rows, columns=COLUMNS, output=output, document=None if output == "table" else documents)
     return EXIT_OK

@@ -1,14 +1,13 @@
 """`fairway simulate`: replay a trace of arrivals under several policies, and compare them."""
 
-import sys
 from pathlib import Path
 from typing import Final
 
 from fairway.cli.errors import EXIT_OK, BadInputError
+from fairway.cli.options.chart import Draw
 from fairway.cli.options.output import OutputFormat
 from fairway.cli.output import emit
 from fairway.cli.progress import progress
-from fairway.cli.text import say
 from fairway.whatif.hosting import (
     POLICIES,
     Arrival,
@@ -19,14 +18,13 @@ from fairway.whatif.hosting import (
     synthetic_hosts,
 )
 from fairway.whatif.hosting import simulate as replay
-from fairway.whatif.picture import bar_panels
 
 UNKNOWN_POLICY: Final = "there is no policy {name!r}; write one of {known}"
 UNREADABLE: Final = "{file}: {reason}"
-UNWRITABLE: Final = "cannot write {file}: {reason}"
 CONTRADICTION: Final = "--trace has its own arrivals: leave out --requests, --seconds, --mix and --lifetime"
-WROTE: Final = "wrote {file}"
 TITLE: Final = "Utilization of hosting clusters after {count} requests"
+SPREAD: Final = ("median", "lowest")
+"""What the table says of the hosts beside the fullest one, at the end; the other formats have all hosts."""
 _DEFAULTS: Final = {"requests": 500, "seconds": 1.0}
 
 
@@ -42,7 +40,7 @@ def hosting(
     interval: float,
     policies: tuple[str, ...],
     seed: int,
-    svg: Path | None,
+    chart: Draw | None,
     output: OutputFormat,
 ) -> int:
     for name in policies:
@@ -76,9 +74,9 @@ def hosting(
                 )
             )
     _print(results, output)
-    if svg is not None:
-        _draw(results, svg, count=len(arrivals))
-        say(WROTE.format(file=svg), stream=sys.stderr)
+    if chart is not None:
+        load = {result.policy: result.utilization for result in results}
+        chart(load, title=TITLE.format(count=len(arrivals)))
     return EXIT_OK
 
 
@@ -100,26 +98,32 @@ def _print(results: list[Result], output: OutputFormat) -> None:
         "refused": "Refused",
         "overcommitted": "Overcommitted",
         "peak": "Peak",
+        "median": "Median",
+        "lowest": "Lowest",
         "imbalance": "Imbalance",
         "herd": "Herd",
         "moves": "Moves",
     }
-    rows = [
-        {
-            **{
-                key: getattr(result, key) for key in ("policy", "placed", "refused", "overcommitted", "moves")
-            },
-            **{key: f"{getattr(result, key):.0%}" for key in ("peak", "imbalance", "herd")},
+    rows = []
+    for result in results:
+        load = sorted(result.utilization.values())
+        shares = {
+            "peak": result.peak,
+            "median": load[len(load) // 2],
+            "lowest": load[0],
+            "imbalance": result.imbalance,
+            "herd": result.herd,
         }
-        for result in results
-    ]
-    document = [{key: getattr(result, key) for key in (*columns, "utilization")} for result in results]
-    emit(rows, columns=columns, output=output, document=None if output == "table" else document)
-
-
-def _draw(results: list[Result], svg: Path, *, count: int) -> None:
-    panels = {result.policy: result.utilization for result in results}
-    try:
-        svg.write_text(bar_panels(TITLE.format(count=count), panels), encoding="utf-8")
-    except OSError as error:
-        raise BadInputError(UNWRITABLE.format(file=svg, reason=error.strerror)) from None
+        counts = {
+            key: getattr(result, key) for key in ("policy", "placed", "refused", "overcommitted", "moves")
+        }
+        rows.append(counts | {key: f"{share:,.0%}" for key, share in shares.items()})
+    keys = (*(key for key in columns if key not in SPREAD), "utilization")
+    document = [{key: getattr(result, key) for key in keys} for result in results]
+    emit(
+        rows,
+        columns=columns,
+        output=output,
+        document=None if output == "table" else document,
+        less=SPREAD,
+    )
