@@ -13,6 +13,27 @@ from fairway.install.installation import NAME, OURS, PART_OF, RIGHTS
 MODES = st.sampled_from(Mode)
 CONTROLLERS = st.none() | st.sets(st.sampled_from(sorted(settings.ALL)), min_size=1).map(frozenset)
 
+SERVED = {
+    "AddOnDeploymentConfig": {"v1alpha1"},
+    "AddOnPlacementScore": {"v1alpha1"},
+    "AddOnTemplate": {"v1alpha1"},
+    "AppliedManifestWork": {"v1"},
+    "ClusterClaim": {"v1alpha1"},
+    "ClusterManagementAddOn": {"v1alpha1"},
+    "HostedClusterRequest": {"v1alpha1"},
+    "HostingPolicy": {"v1alpha1"},
+    "MachineMigration": {"v1alpha1"},
+    "ManagedCluster": {"v1"},
+    "ManagedClusterAddOn": {"v1alpha1"},
+    "ManagedClusterScore": {"v1alpha1"},
+    "ManagedClusterSet": {"v1beta2"},
+    "ManagedClusterSetBinding": {"v1beta2"},
+    "ManifestWork": {"v1"},
+    "Placement": {"v1beta1", "v1alpha1"},
+    "PlacementDecision": {"v1beta1"},
+}
+"""Versions that releases serve. An upgrade must not take one away, so entries are only added."""
+
 
 def kinds(documents: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
     return [document for document in documents if document["kind"] == kind]
@@ -102,3 +123,13 @@ def test_chosen_controllers_run_with_the_chosen_image_and_replicas() -> None:
     assert container(installation)["image"] == "example.com/fairway:1"
     assert "hosting" in container(installation)["args"][0]
     assert deployment(Installation(mode=Mode.SHADOW))["spec"]["replicas"] == 1
+
+
+def test_no_version_of_a_kind_is_taken_away() -> None:
+    defined = {
+        definition["spec"]["names"]["kind"]: {
+            version["name"] for version in definition["spec"]["versions"] if version["served"]
+        }
+        for definition in kinds(documents(Installation()), "CustomResourceDefinition")
+    }
+    assert {kind: versions & SERVED.get(kind, set()) for kind, versions in defined.items()} == SERVED

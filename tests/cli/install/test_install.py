@@ -9,13 +9,15 @@ import pytest
 import yaml
 
 from cli.live_hub import act
+from fairway.cli.install.differences import LAST_APPLIED
 from fairway.cli.install.process import NOT_SURE, SAME
 from fairway.cli.install.removal import DATA
 from fairway.cli.main import run
 from fairway.install import Installation, documents
 from fairway.testing.hub import HubAddress, hub_in_thread
-from kubewire.client import Client
+from kubewire.client import Client, Patch
 
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 Capture = pytest.CaptureFixture[str]
 
 
@@ -104,6 +106,53 @@ def test_diff_names_what_an_upgrade_changes(hub: HubAddress, tmp_path: Path, cap
 def test_diff_changes_nothing_on_the_hub(hub: HubAddress, capsys: Capture) -> None:
     difference(hub, capsys)
     assert labelled(hub) == []
+
+
+def test_diff_warns_of_versions_that_the_hub_would_lose(hub: HubAddress, capsys: Capture) -> None:
+    """As after a downgrade, or where a newer OCM installed its CRDs."""
+
+    async def add_versions(client: Client) -> None:
+        path = f"{CRDS}/placements.cluster.open-cluster-management.io"
+        versions = json.loads((await client.request("GET", path)).body)["spec"]["versions"]
+        older = [{**version, "storage": False} for version in versions]
+        newer = [{**older[0], "name": "v9", "storage": True}, {**older[0], "name": "v8", "served": True}]
+        body = {"spec": {"versions": [*older, *newer]}}
+        await client.request("PATCH", path, body=body, content_type=Patch.MERGE.value)
+
+    act(hub.kubeconfig, add_versions)
+    status, rows = difference(hub, capsys)
+    assert status == 1
+    (unsafe,) = (row for row in rows if row["change"] == "unsafe")
+    assert str(unsafe["object"]).endswith("/placements.cluster.open-cluster-management.io")
+    assert isinstance(unsafe["fields"], list)
+    stored, served = unsafe["fields"]
+    assert stored.startswith("drops version v9, in which objects are stored")
+    assert served.startswith("stops serving version v8")
+    assert all("--no-crds" in text for text in (stored, served))
+    assert not [row for row in difference(hub, capsys, "--no-crds")[1] if row["change"] == "unsafe"]
+
+
+def test_diff_names_fields_that_kubectl_apply_would_remove(
+    hub: HubAddress, tmp_path: Path, capsys: Capture
+) -> None:
+    """They are in the annotation that kubectl apply writes, and not in the new file."""
+    install(hub, tmp_path, capsys)
+
+    async def as_earlier(client: Client) -> None:
+        path = "/apis/apps/v1/namespaces/fairway-system/deployments/fairway"
+        (workload,) = (document for document in documents(Installation()) if document["kind"] == "Deployment")
+        (container,) = workload["spec"]["template"]["spec"]["containers"]
+        container["env"].append({"name": "OLD", "value": "1"})
+        workload["spec"]["paused"] = False
+        applied = {"metadata": {"annotations": {LAST_APPLIED: json.dumps(workload)}}}
+        await client.request("PATCH", path, body=applied, content_type=Patch.MERGE.value)
+
+    act(hub.kubeconfig, as_earlier)
+    _, (row,) = difference(hub, capsys)
+    assert row["fields"] == [
+        'spec.template.spec.containers[fairway].env[OLD]: {"name":"OLD","value":"1"} → none',
+        "spec.paused: false → none",
+    ]
 
 
 def test_uninstall_deletes_what_was_installed_and_keeps_data(
