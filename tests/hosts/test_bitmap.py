@@ -7,14 +7,17 @@ from fairway.hosts import bitmap
 row_sets = st.sets(st.integers(0, 191))
 
 
-@given(chosen=row_sets)
-def test_bitmap_round_trip_keeps_rows(chosen: set[int]) -> None:
-    bits = bitmap.from_rows(sorted(chosen), 192)
+@given(chosen=row_sets, spread=st.sampled_from((1, 85, 341)))
+def test_bitmap_round_trip_keeps_rows(chosen: set[int], spread: int) -> None:
+    """Large bitmaps have another way for few rows."""
+    chosen, capacity = {row * spread for row in chosen}, 192 if spread == 1 else 192 * 341 // 64 * 64
+    bits = bitmap.from_rows(sorted(chosen), capacity)
+    assert bits.dtype == np.uint64
     assert bitmap.rows_of(bits).tolist() == sorted(chosen)
     assert bitmap.count(bits) == len(chosen)
     assert bitmap.any_of(bits) is bool(chosen)
     assert (bitmap.pack(bitmap.unpack(bits)) == bits).all()
-    assert all(bitmap.test(bits, row) is (row in chosen) for row in range(192))
+    assert all(bitmap.test(bits, row) is (row in chosen) for row in range(0, capacity, spread))
 
 
 @given(first=row_sets, other=row_sets)

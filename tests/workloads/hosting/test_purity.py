@@ -1,5 +1,6 @@
 """A cycle is a function of (snapshot, workload, profile, clock), and its two forms agree."""
 
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -14,7 +15,8 @@ from fairway.engine.points import Context, FleetFilter
 from fairway.hosts import bitmap
 from fairway.workloads.hosting import HostingState, place
 from fairway.workloads.hosting.decision import decision_of
-from fairway.workloads.hosting.fleet.telemetry import ADD_ON_LABEL, FULL_CLAIM
+from fairway.workloads.hosting.fleet.roster import Roster
+from fairway.workloads.hosting.fleet.telemetry import ADD_ON_LABEL, FULL_CLAIM, HOSTING_CLAIM
 from fairway.workloads.hosting.plugins.available import HostAvailable
 from workloads.hosting.hosts import NOW, host, load, placed, policy, request, state_of
 
@@ -196,3 +198,46 @@ def test_host_whose_availability_changes_wakes_what_it_rejected() -> None:
     events = state.upsert(host("h1", available=True), now=NOW)
     assert any(reads.cells & event.columns.keys() and event.hosts == {"h1"} for event in events)
     assert place(state, [request("new")], now=NOW)[0].host is not None
+
+
+STEPS = ("appear", "appear", "not hosting", "unavailable", "delete", "load", "reserve")
+
+
+def assert_lists_all_hosts(state: HostingState) -> None:
+    snapshot = state.snapshot()
+    roster, new = snapshot.roster, Roster.of(state.facts, snapshot.hosts.row_of)
+    assert dict(zip(roster.names, roster.keys, strict=True)) == dict(zip(new.names, new.keys, strict=True))
+    assert (roster.rows.tolist(), roster.at) == (new.rows.tolist(), new.at)
+    assert (roster.usable.tolist(), roster.others.tolist()) == (new.usable.tolist(), new.others.tolist())
+    live = bitmap.rows_of(snapshot.live)
+    assert snapshot.residents_in(live) == [snapshot.residents_at(row) for row in live.tolist()]
+
+
+@settings(max_examples=40, deadline=None)
+@given(steps=st.lists(st.tuples(st.sampled_from(NAMES[:3]), st.sampled_from(STEPS)), max_size=12))
+def test_snapshot_lists_the_hosts_as_they_are(steps: list[tuple[str, str]]) -> None:
+    state = state_of(policy())
+    for number, (name, step) in enumerate(steps):
+        match step:
+            case "appear":
+                state.upsert(host(name), now=NOW)
+            case "not hosting":
+                state.upsert(host(name, claims={HOSTING_CLAIM: "false"}), now=NOW)
+            case "unavailable":
+                state.upsert(host(name, available=False), now=NOW)
+            case "delete":
+                state.delete(host(name), now=NOW)
+            case "load":
+                state.upsert(load(name, count=number), now=NOW)
+            case "reserve" if (facts := state.facts.get(name)) is not None:
+                with suppress(InsufficientCapacity):
+                    state.reserve(state.workload_of(request(f"r{number}")), facts.key)
+        assert_lists_all_hosts(state)
+        trial = state.fork()
+        closed = [trial.close(facts.key) for facts in state.facts.values()]
+        assert_lists_all_hosts(trial)
+        for closed_facts in closed:
+            assert closed_facts is not None
+            trial.reopen(closed_facts)
+        assert_lists_all_hosts(trial)
+        assert_lists_all_hosts(state)

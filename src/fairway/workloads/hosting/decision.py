@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Final
-
-import numpy as np
 
 from fairway.api.hosted_request import HostingRejection, HostingScore
 from fairway.engine.cycle import rejection
@@ -128,10 +127,11 @@ def _rejections(outcome: Outcome, *, complete: bool) -> Iterator[HostingRejectio
     groups: dict[tuple[str, str], list[str]] = {}
     for row, plugin, reason in row_reasons(outcome):
         groups.setdefault((plugin, reason[:LONGEST_REASON]), []).append(names[row])
-    others = bitmap.rows_of(outcome.snapshot.live & ~hosting_rows(clusters_of(outcome.snapshot)))
+    others = outcome.snapshot.live & ~hosting_rows(clusters_of(outcome.snapshot))
+    number = bitmap.count(others)
     ordered = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
     if not complete:
-        ordered = ordered[: MOST_REJECTIONS - 1 if len(others) else MOST_REJECTIONS]
+        ordered = ordered[: MOST_REJECTIONS - 1 if number else MOST_REJECTIONS]
     for (plugin, reason), clusters in ordered:
         yield HostingRejection(
             reason=reason,
@@ -139,17 +139,15 @@ def _rejections(outcome: Outcome, *, complete: bool) -> Iterator[HostingRejectio
             count=len(clusters),
             clusters=tuple(sorted(clusters)[:clusters_shown]),
         )
-    if len(others):
+    if number:
         # They are counted as a set: a fleet may have thousands of them for each hosting cluster.
-        first = others
-        if clusters_shown is not None:
-            ranks = outcome.snapshot.hosts.rank[others]
-            first = others[np.argpartition(ranks, min(clusters_shown, len(others)) - 1)[:clusters_shown]]
+        hosts = outcome.snapshot.hosts
+        in_order = (name for name in hosts.in_name_order() if bitmap.test(others, hosts.row_of[name]))
         yield HostingRejection(
             reason=NOT_HOSTING,
             plugin=HOSTING_CLUSTER,
-            count=len(others),
-            clusters=tuple(sorted(names[row] for row in first.tolist())),
+            count=number,
+            clusters=tuple(islice(in_order, clusters_shown)),
         )
 
 

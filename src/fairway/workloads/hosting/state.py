@@ -33,6 +33,7 @@ from fairway.workloads.hosting.fleet.facts import (
     HostFacts,
     add_on_state,
     host_key,
+    is_available,
     is_full,
     is_hosting,
     why_unavailable,
@@ -547,6 +548,7 @@ class HostingState:
             promised=tuple(sorted(pending)),
             promised_until=min((promise.until + 1 for promise in pending.values()), default=None),
             unavailable=why_unavailable(cluster),
+            is_available=is_available(cluster),
             is_full=is_full(cluster),
             is_unhealthy=add_on_state(cluster) != ADD_ON_AVAILABLE,
         )

@@ -43,6 +43,8 @@ class HostFacts:
     """When the first of these no longer counts."""
     unavailable: str = ""
     """Why the cluster takes no work; empty if it does."""
+    is_available: bool = True
+    """Whether its agent reports, also if the hub does not accept it any more."""
     is_full: bool = False
     """Whether it claims to be full."""
     is_unhealthy: bool = False

@@ -5,7 +5,7 @@ A decision reserves a place some writes before the status of its request shows i
 as two decisions of different days do. Names and tenants are indexed: a rule must not visit all residents of each host.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -42,16 +42,19 @@ class HostResidents:
     owners: dict[str, Mapping[ObjectName, Mapping[WorkloadKey, str]]] = field(default_factory=dict)
     """By namespace, which residents create an object, and from which source. Most requests have a namespace of their
     own, so that one lookup shows that no name is taken."""
+    sources: dict[ObjectName, str | None] = field(default_factory=dict)
+    """The source of each of these objects; None if they have several."""
     claimants: dict[Claimant, frozenset[WorkloadKey]] = field(default_factory=dict)
     demands: dict[WorkloadKey, DemandKey] = field(default_factory=dict)
     carried: dict[DemandKey, int] = field(default_factory=dict)
-    """Number of residents by demand."""
+    """Number of residents by demand; in all, as many as ``demands``."""
 
     def copy(self) -> "HostResidents":
         return HostResidents(
             self.observed.copy(),
             self.reserved.copy(),
             self.owners.copy(),
+            self.sources.copy(),
             self.claimants.copy(),
             self.demands.copy(),
             self.carried.copy(),
@@ -113,6 +116,7 @@ class HostResidents:
             owners = dict(self.owners.get(namespace, {}))
             for name, source in names:
                 owners[name] = {**owners.get(name, {}), resident.key: source}
+                self.sources[name] = _only(owners[name].values())
             self.owners[namespace] = owners
         known = self.claimants.get(resident.claimant, frozenset())
         self.claimants[resident.claimant] = known | {resident.key}
@@ -123,7 +127,9 @@ class HostResidents:
             for name, _ in names:
                 rest = {key: source for key, source in owners.pop(name, {}).items() if key != resident.key}
                 if rest:
-                    owners[name] = rest
+                    owners[name], self.sources[name] = rest, _only(rest.values())
+                else:
+                    self.sources.pop(name, None)
             if owners:
                 self.owners[namespace] = owners
             else:
@@ -146,6 +152,12 @@ def _by_namespace(resident: Resident) -> dict[str, list[tuple[ObjectName, str]]]
         name = (kind, namespace, own)
         created.setdefault(namespace_of(name), []).append((name, source))
     return created
+
+
+def _only(sources: Collection[str]) -> str | None:
+    """Return the source that all have; None if they differ."""
+    first = next(iter(sources))
+    return first if all(source == first for source in sources) else None
 
 
 NO_RESIDENTS: Final = HostResidents()

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any
 from fairway.api.cluster import ManagedCluster
 from fairway.engine.workload import HostKey
 from fairway.hosts import bitmap, selection
-from fairway.hosts.bitmap import Bits
+from fairway.hosts.bitmap import Bits, Rows
 from fairway.hosts.clusters import ClusterSnapshot, cells
 from fairway.hosts.column import Key
 from fairway.hosts.snapshot import Snapshot
 from fairway.workloads.hosting.fleet.columns import is_amount
 from fairway.workloads.hosting.fleet.facts import HostFacts, host_key
 from fairway.workloads.hosting.fleet.residents import NO_RESIDENTS, HostResidents
+from fairway.workloads.hosting.fleet.roster import Roster
 from fairway.workloads.hosting.rules.policy import Policy
 
 if TYPE_CHECKING:
@@ -22,16 +23,18 @@ NOT_HOSTING = "this plugin places HostedClusterRequests, and needs a snapshot of
 
 
 class HostingSnapshot(ClusterSnapshot):
-    __slots__ = ("facts", "largest", "residents", "tenants")
+    __slots__ = ("_residents_in_order", "_rosters", "facts", "largest", "residents", "tenants")
 
     def __init__(self, table: "HostingTable") -> None:
         super().__init__(table)
-        self.facts: Mapping[str, HostFacts] = table.facts.copy()
+        self._rosters = table._rosters
+        self.facts: Mapping[str, HostFacts] = self._rosters.view()
         """By cluster; only those with the hosting claim."""
         self.residents: Mapping[HostKey, HostResidents] = table.residents.view()
         self.tenants = table.usage.view()
         self.largest = table.offers.view()
         """The largest offer of any host, and the host, by resource; none while no host is known."""
+        self._residents_in_order: list[HostResidents] | None = None
 
     def _fill(self, column: Any, key: Key) -> None:
         if not is_amount(key):  # the table writes it with the first host that has one
@@ -39,6 +42,19 @@ class HostingSnapshot(ClusterSnapshot):
 
     def residents_at(self, row: int) -> HostResidents:
         return self.residents.get(host_key(self.cluster(row)), NO_RESIDENTS)
+
+    @property
+    def roster(self) -> Roster:
+        return self._rosters.of(self.facts, self.hosts.row_of)
+
+    def residents_in(self, rows: Rows) -> list[HostResidents]:
+        """Return the residents of each of these rows."""
+        roster, known = self.roster, self._residents_in_order
+        if known is None:
+            find = self.residents.get
+            known = self._residents_in_order = [find(key, NO_RESIDENTS) for key in roster.keys]
+        at = roster.at
+        return [known[at[row]] if row in at else self.residents_at(row) for row in rows.tolist()]
 
     def covers(self, policy: Policy, cluster: ManagedCluster) -> bool:
         """Return whether a cluster is in a cluster set of the policy. Without sets, it covers all."""

@@ -12,6 +12,7 @@ from fairway.workloads.hosting.fleet.columns import KNOWN, RESIDENTS, TENANTS, H
 from fairway.workloads.hosting.fleet.facts import HostFacts
 from fairway.workloads.hosting.fleet.largest_offers import LargestOffers
 from fairway.workloads.hosting.fleet.residents import Residents
+from fairway.workloads.hosting.fleet.roster import Rosters
 from fairway.workloads.hosting.fleet.snapshot import HostingSnapshot
 from fairway.workloads.hosting.fleet.tenant_usage import Claimant, TenantUsage
 from fairway.workloads.hosting.rules.policy import NO_TENANCY, Policy
@@ -28,12 +29,14 @@ class HostingTable(Fleet):
         self.residents = Residents()
         self.usage = TenantUsage(self.tenant_of)
         self.offers = LargestOffers()
+        self._rosters = Rosters()
         self._written: dict[str, frozenset[Key]] = {}
         """Columns in which a host has a cell other than 0."""
 
     def fork(self) -> Self:
         other = super().fork()
         other.facts, other.residents = self.facts.copy(), self.residents.fork()
+        other._rosters = self._rosters.fork()
         other.usage = self.usage.fork(other.tenant_of)
         other._written = self._written.copy()
         return other
@@ -56,6 +59,7 @@ class HostingTable(Fleet):
         ``account``: of the cluster that has this name now; None if that hosts nothing. ``also``: what else to report.
         """
         facts = self.facts.get(name)
+        self._rosters.observe(name, facts)
         amounts: dict[Key, int] = {}
         if facts is not None and account is not None:
             amounts = amounts_of(facts, account, self.residents.on(facts.key))
@@ -70,6 +74,7 @@ class HostingTable(Fleet):
 
     def close(self, name: str) -> None:
         """Show the load of a host as unknown in a what-if. All else stays, and with it the reasons of other filters."""
+        self._rosters.observe(name, None)
         self.set_amounts(name, {KNOWN: 0})
 
     def publish_tenants(self) -> None:

@@ -27,8 +27,10 @@ def place(
     workloads = sorted(map(state.workload_of, requests), key=lambda workload: -workload.priority)
     decisions: list[Decision] = []
     for workload in workloads:
-        outcome = cycle.run(trial.snapshot(), workload, profile, now=now)
-        decision = decision_of(outcome, workload.key, complete=complete)
+        # Without a name for the outcome: its snapshot would make the table copy the columns that a reservation writes.
+        decision = decision_of(
+            cycle.run(trial.snapshot(), workload, profile, now=now), workload.key, complete=complete
+        )
         if decision.host is not None:
             trial.reserve(workload, decision.host)
         decisions.append(decision)

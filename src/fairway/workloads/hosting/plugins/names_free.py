@@ -1,6 +1,7 @@
 """NamesFree: rejects clusters on which another request creates an object of the same name."""
 
 from collections.abc import Iterable
+from itertools import groupby
 from typing import Final
 
 from fairway.engine.points import Context, Reads, Timeless
@@ -33,23 +34,16 @@ class NamesFree(Timeless):
         return unschedulable(words, plugin=NAME)
 
     def filter_fleet(self, context: Context, candidates: Bits, /) -> tuple[Status, Bits]:
-        names, snapshot = _names_in(context), hosting_of(context.snapshot)
-        wanted: dict[str, set[ObjectName]] = {}
-        for name, _ in names:
-            wanted.setdefault(namespace_of(name), set()).add(name)
-        taken = []
-        for row in bitmap.rows_of(candidates).tolist():
-            residents = snapshot.residents_at(row)
-            exist = {
-                name
-                for namespace, created in wanted.items()
-                for name in residents.owners.get(namespace, {}).keys() & created
-            }
-            if exist and _find_taken(residents, [pair for pair in names if pair[0] in exist]) is not None:
-                taken.append(row)
+        snapshot, rows = hosting_of(context.snapshot), bitmap.rows_of(candidates)
+        known, taken = snapshot.residents_in(rows), set[int]()
+        for namespace, names in groupby(sorted(_names_in(context), key=_namespace), key=_namespace):
+            # Most hosts have nothing in a namespace of the request.
+            shared = [(at, host.sources) for at, host in enumerate(known) if namespace in host.owners]
+            for name, source in names if shared else ():
+                taken.update([at for at, sources in shared if sources.get(name, source) != source])
         if not taken:
             return OK, candidates
-        return OK, candidates & ~bitmap.from_rows(taken, snapshot.capacity)
+        return OK, candidates & ~bitmap.from_rows(rows[sorted(taken)], snapshot.capacity)
 
     def reads(self, _context: Context, /) -> Reads:
         helps = {grantable(HOSTED): Direction.UP}
@@ -61,6 +55,10 @@ def _names_in(context: Context) -> list[tuple[ObjectName, str]]:
     spec = spec_in(context, NAME)
     created = sorted(objects_of(spec.request, spec.namespace))
     return [((kind, namespace, name), source) for kind, namespace, name, source in created]
+
+
+def _namespace(named: tuple[ObjectName, str]) -> str:
+    return namespace_of(named[0])
 
 
 def _find_taken(

@@ -43,10 +43,14 @@ def rows_with(
 ) -> Bits:
     """Return the candidates whose value of a column is accepted. Each value is checked once, however many have it."""
     rows, read = bitmap.rows_of(candidates), cells.cell_reader(key)
-    values = [read(cluster_at(context, row)) for row in rows.tolist()]
-    accepted = {value for value in set(values) if accepts(value)}
+    objects = context.snapshot.hosts.objects
+    values = [read(objects[row]) for row in rows.tolist()]
+    kinds = set(values)
+    accepted = {value for value in kinds if accepts(value)}
+    if len(accepted) == len(kinds):
+        return candidates
     passed = [row for row, value in zip(rows.tolist(), values, strict=True) if value in accepted]
-    return candidates if len(passed) == len(rows) else bitmap.from_rows(passed, context.snapshot.capacity)
+    return bitmap.from_rows(passed, context.snapshot.capacity)
 
 
 def rows_without(context: Context, key: Key, candidates: Bits) -> Bits:

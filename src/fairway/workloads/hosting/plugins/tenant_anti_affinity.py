@@ -50,12 +50,14 @@ class TenantAntiAffinity(Timeless):
         return Raw(HIGHEST // (1 + self._counts(context, rows)))
 
     def _counts(self, context: Context, rows: Rows) -> Scores:
-        return np.array([self._count(context, row) for row in rows.tolist()], dtype=np.int64)
-
-    def _count(self, context: Context, row: int) -> int:
         key, snapshot = context.workload, hosting_of(context.snapshot)
         claimants = snapshot.tenants.claimants(spec_in(context, NAME).tenant)
-        return snapshot.residents_at(row).count(claimants, without=(key.namespace, key.name))
+        without = (key.namespace, key.name)
+        counts = [residents.count(claimants, without=without) for residents in snapshot.residents_in(rows)]
+        return np.array(counts, dtype=np.int64)
+
+    def _count(self, context: Context, row: int) -> int:
+        return int(self._counts(context, np.array([row], dtype=np.int64))[0])
 
     def reads(self, _context: Context, /) -> Reads:
         helps = {grantable(HOSTED): Direction.UP}
