@@ -53,6 +53,7 @@ VERBS: Final[dict[str, str]] = {
     "explain": "Explain a decision, and what would change it.",
     "fleet": "Generate fleets, and apply them to a hub.",
     "get": "List clusters, sets, placements, scores and decisions.",
+    "history": "List recorded decisions, and what caused them.",
     "hosting": "Show room for hosted clusters, try requests, and plan moves.",
     "hub": "Run an embedded Kubernetes API server, and manage its data.",
     "install": "Print the manifests of Fairway, for kubectl apply.",
@@ -61,11 +62,13 @@ VERBS: Final[dict[str, str]] = {
     "machines": "Show virtual machines that grow and move, and explain pods.",
     "place": "Decide placements and print the decisions.",
     "provider": "Run score providers, and manage their scores.",
+    "replay": "Decide recorded decisions again, also under another policy.",
     "simulate": "Compare policies on a trace, without a hub.",
     "run": "Run the controllers against a hub.",
     "scheduler": "Check scheduler configurations, and list plugins.",
     "uninstall": "Delete Fairway from a hub.",
     "up": "Start a hub with controllers and a synthetic fleet.",
+    "why": "Explain a recorded decision.",
 }
 """Summary by name; `commands` has a module of the same name with the click command."""
 

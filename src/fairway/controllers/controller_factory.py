@@ -289,6 +289,7 @@ class ControllerFactory:
             workers=settings.workers,
             resync=settings.resync,
             limiter=self._limiter,
+            history=settings.history,
             clock=self._clock,
         )
 

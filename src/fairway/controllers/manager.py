@@ -244,6 +244,8 @@ async def running(
     """Run the controllers while the block runs. Raises OcmControllerRunning, and KubeErrors if the hub is
     unreachable."""
     meters = meters or Meters()
+    if settings.history is not None:
+        settings.history.metric = meters.history
     for scheduling in settings.scheduling:
         _watch_plugins(scheduling, meters)
     _log_configuration(settings.scheduling)

@@ -43,6 +43,7 @@ WORK_BUCKETS: Final = (
 
 CHANGES: Final = ("created", "updated", "refreshed", "relabelled", "deleted")
 EVENT_RESULTS: Final = ("created", "updated", "suppressed", "dropped", "refused", "failed")
+HISTORY_RESULTS: Final = ("recorded", "lost")
 FOLLOWED: Final = "followed"
 SCRATCH: Final = "scratch"
 
@@ -166,6 +167,12 @@ DIFFERENCES: Final = gauge(
     "fairway_shadow_differences",
     "Placements whose decisions on the hub differ from what Fairway would write; only with --shadow.",
 )
+HISTORY: Final = counter(
+    "fairway_history_records_total",
+    "Decisions by what became of their records in the history: recorded, or lost because the disk was full, the file "
+    "could not be written, or too many were pending. The history has a gap where records were lost.",
+    "result",
+)
 PLUGIN_FAULTS: Final = counter(
     "fairway_plugin_faults_total",
     "Calls of third-party plugins that raised, returned nonsense, modified their input or stalled.",
@@ -187,6 +194,7 @@ BUILD: Final = gauge("fairway_build_info", "Always 1; the label is the version o
 DEFINITIONS: Final = (
     *(QUEUE_DEPTH, QUEUE_ADDS, QUEUE_RETRIES, QUEUE_WAIT, QUEUE_WORK),
     *(CYCLE, EXPRESSIONS_WAITING, REACTION, DECISIONS_CHANGED, WRITES, WRITE_ERRORS, EVENTS, CELLS_CHANGED),
+    HISTORY,
     *(PLUGIN_FAULTS, PLUGIN_CALLS, PLUGIN_QUARANTINE),
     *(LEADER, OBJECTS, LAG, UNREADABLE, DIFFERENCES, BUILD),
 )
@@ -290,6 +298,9 @@ class Meters:
         for result in EVENT_RESULTS:
             self._events.child(result)
         self._cells = _Counters(CELLS_CHANGED, made)
+        self._history = _Counters(HISTORY, made)
+        for result in HISTORY_RESULTS:
+            self._history.child(result)
         self._leader = _Gauges(LEADER, made)
         self._objects = _Gauges(OBJECTS, made)
         self._lag = _Gauges(LAG, made)
@@ -342,6 +353,10 @@ class Meters:
     def event(self, result: str) -> None:
         """Record what became of an Event; one of EVENT_RESULTS."""
         self._events.child(result).inc()
+
+    def history(self, result: str, count: int) -> None:
+        """Record what became of decisions in the history; one of HISTORY_RESULTS. Any thread may call it."""
+        self._history.child(result).inc(count)
 
     def cells(self, *, kind: str, count: int = 1) -> None:
         if count > 0:

@@ -1,6 +1,7 @@
 """Objects in memory: placements are decided one after the other, each with the decisions of the previous ones."""
 
 from collections.abc import Iterable
+from typing import Self
 
 from msgspec import structs
 
@@ -39,6 +40,14 @@ class World:
         for obj in given:
             if isinstance(obj, Placement | PlacementDecision):
                 self.put(obj)
+
+    @classmethod
+    def of_fleet(cls, fleet: Fleet, placement: Placement, *, profile: Profile) -> Self:
+        """Return a world of a fleet that has all decisions and debits, with one placement."""
+        world = cls(profile=profile)
+        world.fleet, world._debited = fleet, True
+        world.put(placement)
+        return world
 
     def put(self, obj: object) -> None:
         """Create or replace an object; kinds that placements do not read are ignored."""

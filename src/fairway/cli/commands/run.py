@@ -6,6 +6,7 @@ import click
 
 from fairway.cli.lazy import parsed_by, runs
 from fairway.cli.options.controllers import auto_approve_option, config_option, controllers_option
+from fairway.cli.options.history import history_options
 from fairway.cli.options.hub import hub_options
 from fairway.cli.options.logs import log_options
 from fairway.cli.options.permits import permit_options
@@ -106,6 +107,7 @@ hub is unreachable.
     help="Add clusters without a cluster set to the set `default`.",
 )
 @auto_approve_option
+@history_options(default="off")
 @log_options(level="info")
 @permit_options
 @serving_options

@@ -7,6 +7,7 @@ import click
 from fairway.cli.commands.hub import hub
 from fairway.cli.lazy import runs
 from fairway.cli.options.controllers import auto_approve_option, config_option, controllers_with_hub_option
+from fairway.cli.options.history import history_options
 from fairway.cli.options.output import output_option
 from fairway.cli.options.scheduler import scheduler_option
 from fairway.cli.up.tour import EXAMPLE
@@ -94,6 +95,7 @@ To simulate an outage, stop the agent of a synthetic cluster; start it again wit
 @config_option
 @auto_approve_option
 @scheduler_option
+@history_options(default="the folder history in that of --data; off without --data")
 @click.option("-v", "--verbose", is_flag=True, help="Log at info level.")
 @output_option
 @runs("fairway.cli.up.run:up")

@@ -1,14 +1,17 @@
 """`fairway run`: run controllers against an existing hub."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import click
 
+from fairway.cli.history.recording import recording
 from fairway.cli.options.controllers import (
     require_acceptance,
 )
+from fairway.cli.options.history import OFF
 from fairway.cli.options.hub import HubChoice
 from fairway.cli.options.serving import Listening
 from fairway.cli.run.config import configured
@@ -52,6 +55,9 @@ def run(
     grace: float,
     default_set: bool,
     auto_approve_users: frozenset[str],
+    history: str | None,
+    history_size: int,
+    history_age: float | None,
     log_format: logs.Format,
     log_level: str,
     listening: Listening,
@@ -87,4 +93,7 @@ def run(
     logs.configure(format=log_format, level=log_level)
     if config is not None:
         settings = configured(settings, config)
-    serve(hub, settings, listening)
+    with recording(
+        OFF if shadow else history, size=history_size, age=history_age, scheduler_config=scheduler_config
+    ) as recorder:
+        serve(hub, replace(settings, history=recorder), listening)

@@ -1,5 +1,6 @@
 """`fairway up`: the embedded hub, all controllers and an optional synthetic fleet in one process."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -7,6 +8,7 @@ import click
 
 from fairway.api import crds
 from fairway.api.crd import machine_crds
+from fairway.cli.history.recording import recording
 from fairway.cli.hub import process
 from fairway.cli.options.controllers import (
     require_acceptance,
@@ -40,6 +42,9 @@ def up(
     config: Path | None,
     auto_approve_users: frozenset[str],
     scheduler_config: Path | None,
+    history: str | None,
+    history_size: int,
+    history_age: float | None,
     verbose: bool,
     output: OutputFormat,
 ) -> None:
@@ -61,10 +66,16 @@ def up(
     )
     if config is not None:
         running = configured(running, config)
-    process.serve(
-        settings,
-        kubeconfig=kubeconfig_out,
-        output=output,
-        verbose=verbose,
-        companion=services.companion(options, running, machines=synthetic, demo=demo and output == "table"),
-    )
+    with recording(
+        history, size=history_size, age=history_age, scheduler_config=scheduler_config, data=data
+    ) as recorder:
+        running = replace(running, history=recorder)
+        process.serve(
+            settings,
+            kubeconfig=kubeconfig_out,
+            output=output,
+            verbose=verbose,
+            companion=services.companion(
+                options, running, machines=synthetic, demo=demo and output == "table"
+            ),
+        )

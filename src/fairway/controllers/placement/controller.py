@@ -12,7 +12,7 @@ from fairway.controllers.placement.queue import BACKOFF, NEW_TERM, PlacementQueu
 from fairway.controllers.placement.scheduler import PlacementScheduler
 from fairway.controllers.placement.shard import Shard
 from fairway.controllers.placement.slow_lane import inspect
-from fairway.controllers.placement.state import PlacementState
+from fairway.controllers.placement.state import PlacementHistory, PlacementState
 from fairway.controllers.placement.writer import NAME, DecisionWriter
 from fairway.controllers.runtime.informer_factory import InformerFactory
 from fairway.controllers.runtime.machine_memory import memo_limit
@@ -52,6 +52,7 @@ class PlacementController(Controller):
         workers: int = WORKERS,
         resync: float = RESYNC_SECONDS,
         limiter: WriteLimiter | None = None,
+        history: PlacementHistory | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         """``calculators``: whether the hub serves ManagedClusterScores; ``requests``: HostedClusterRequests.
@@ -68,6 +69,7 @@ class PlacementController(Controller):
             shard=shard,
             memo_limit=memo_limit(),
             lost=lambda owner: self.scheduler.forget(owner),
+            history=history,
         )
         self._calculators, self._requests = calculators, requests
         self._workers = workers

@@ -190,6 +190,10 @@ class PlacementQueue:
         self._returned(owner, now)
         self.on_change()
 
+    def trigger(self, owner: Owner) -> str:
+        """Return what woke a placement last."""
+        return self._queue.trigger(_key(owner))
+
     def explain(self, owner: Owner) -> Explanation | None:
         return self._queue.explain(_key(owner))
 

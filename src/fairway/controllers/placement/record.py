@@ -8,12 +8,26 @@ by the object's uid; either is a *write id*.
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Protocol
 
 from fairway.api.placement import Placement
 from fairway.engine.dependencies import Dependencies
 from fairway.engine.fault import Fault
 from fairway.hosts.instant import Micros
 from fairway.workloads.placement.workload import PlacementWorkload
+
+
+class DecidedRecord(Protocol):
+    """The record of a decision in the history. The history has it once one of the methods is called."""
+
+    @property
+    def id(self) -> str: ...
+
+    def written(self) -> None:
+        """The hub has the decision."""
+
+    def abandoned(self, error: str, /) -> None:
+        """The hub may have a part of the decision."""
 
 
 @dataclass(slots=True)
@@ -54,6 +68,8 @@ class PlacementRecord:
     waits_for_status: float | None = None
     """Since when a status is due that was superseded before it was written, by the monotonic clock."""
     writing: InflightWrite | None = None
+    decided: DecidedRecord | None = None
+    """Of the last decision that changes what the hub has, until it is written."""
     faulty: frozenset[tuple[str, str]] = frozenset()
     """Plugins and points with faults in the last decision, which were reported."""
 

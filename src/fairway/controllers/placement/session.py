@@ -10,11 +10,11 @@ the plan.
 """
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from fairway.api.decision import PlacementDecision
 from fairway.api.placement import Placement
-from fairway.controllers.placement.record import InflightWrite, PlacementRecord
+from fairway.controllers.placement.record import DecidedRecord, InflightWrite, PlacementRecord
 from fairway.engine.dependencies import Dependencies
 from fairway.hosts.clusters.decisions import Holding
 from fairway.workloads.placement.commits import Step as CommitStep
@@ -23,6 +23,8 @@ from fairway.workloads.placement.workload import PlacementWorkload
 
 if TYPE_CHECKING:
     from fairway.controllers.placement.state import PlacementState
+
+NOT_WRITTEN: Final = "the write failed or was superseded; the hub may have a part of the decision"
 
 
 class WriteSession:
@@ -36,6 +38,9 @@ class WriteSession:
         meta = plan.placement.metadata
         self.owner = (meta.namespace, meta.name)
         self._writing = InflightWrite()
+        self._decided: DecidedRecord | None = None
+        if plan.record_id:
+            self._decided, record.decided = record.decided, None
         self._open = True
         if not plan.empty:
             self._begin()
@@ -49,6 +54,8 @@ class WriteSession:
         """End the session, whatever became of the writes: the hub's state counts again."""
         if self._open:
             self._open = False
+            if self._decided is not None:
+                self._decided.abandoned(NOT_WRITTEN)
             if not self.plan.empty:
                 self._end()
 
@@ -88,6 +95,9 @@ class WriteSession:
     def wrote_pages(self) -> None:
         """The hub has all pages of the plan; only the status is left."""
         record = self._record
+        if self._decided is not None:
+            self._decided.written()
+            self._decided = None
         if self.plan.pages is not None:
             record.repairing = False
         if self.plan.recorded is not None:

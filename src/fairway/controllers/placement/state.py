@@ -10,11 +10,11 @@ They arrive in order: neither a late watch event nor a late response makes an ob
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 from msgspec import structs
 
@@ -32,7 +32,7 @@ from fairway.api.resources import (
 )
 from fairway.controllers.placement.decision_index import DecisionIndex, placement_of
 from fairway.controllers.placement.queue import DIRTY, LISTED, Owner, PlacementQueue
-from fairway.controllers.placement.record import PlacementRecord
+from fairway.controllers.placement.record import DecidedRecord, PlacementRecord
 from fairway.controllers.placement.session import WriteSession
 from fairway.controllers.placement.settled import SettledCheck, delay_until, settled_until
 from fairway.controllers.placement.shard import Shard
@@ -45,6 +45,7 @@ from fairway.engine.outcome import Outcome
 from fairway.engine.pending import PendingAnswer
 from fairway.engine.points import NEVER_CHANGES
 from fairway.engine.profile import Profile
+from fairway.engine.status import Status
 from fairway.engine.workload import HostKey
 from fairway.hosts.clusters import Fleet, cells, objects
 from fairway.hosts.clusters.snapshot import ClusterSnapshot
@@ -56,6 +57,7 @@ from fairway.workloads.placement.alike import AlikePlacements
 from fairway.workloads.placement.commits import is_committed
 from fairway.workloads.placement.debits import debits_of, rebuild_debits
 from fairway.workloads.placement.dependencies import dependencies_of
+from fairway.workloads.placement.pages import Page
 from fairway.workloads.placement.plugins.work_budget import Paused
 from fairway.workloads.placement.reconcile_plan import ReconcilePlan, due_of, make_plan
 from fairway.workloads.placement.selection import host_key, selection_of
@@ -79,6 +81,17 @@ BULK_SCORES: Final = 1000
 """Scores of one list from which they are loaded at once."""
 
 
+class PlacementHistory(Protocol):
+    """Records decisions that change what the hub has. It must not raise."""
+
+    metric: Callable[[str, int], None]
+    """Called with what became of records, and how many."""
+
+    def placement(
+        self, outcome: Outcome, *, pages: Sequence[Page], status: Status, cause: str
+    ) -> DecidedRecord | None: ...
+
+
 class PlacementState:
     """Puts placements and changes of the fleet into ``queue``, and calls ``lost(owner)`` when a placement is deleted.
 
@@ -97,8 +110,10 @@ class PlacementState:
         shard: Shard | None = None,
         memo_limit: int = DEFAULT_LIMIT,
         lost: Callable[[Owner], None] = lambda _: None,
+        history: PlacementHistory | None = None,
     ) -> None:
         self.fleet = Fleet()
+        self._history = history
         self.profile = profile or default_profile()
         self.records: dict[Owner, PlacementRecord] = {}
         self._queue, self._on_lost = queue, lost
@@ -335,9 +350,20 @@ class PlacementState:
             now=now,
             until=min(outcome.until, NEVER_CHANGES if due is None else due),
         )
+        if self._history is not None and plan.pages is not None and plan.changes_decisions:
+            plan = self._recorded(plan, record, outcome, self._history)
         if self._commits and plan.pages is not None:
             plan = replace(plan, selection=selection_of(outcome, workload, pages=plan.pages))
         return replace(plan, faults=faults) if (faults := record.report_faults(outcome.faults)) else plan
+
+    def _recorded(
+        self, plan: ReconcilePlan, record: PlacementRecord, outcome: Outcome, history: PlacementHistory
+    ) -> ReconcilePlan:
+        owner = record.workload.owner
+        record.decided = history.placement(
+            outcome, pages=plan.pages or (), status=plan.outcome, cause=self._queue.trigger(owner)
+        )
+        return plan if record.decided is None else replace(plan, record_id=record.decided.id)
 
     def _settled_check(self) -> SettledCheck | None:
         """Return a check for the placements that a change concerns; None if all must be decided."""

@@ -19,7 +19,7 @@ from fairway.controllers.runtime.write_limiter import Lane, WriteLimiter
 from fairway.controllers.runtime.writer import Writer
 from fairway.observe.meters import Meters
 from fairway.workloads.placement.events import Event, events_of, fault_events, status_event
-from fairway.workloads.placement.reconcile_plan import ReconcilePlan, decision_of, owner_of
+from fairway.workloads.placement.reconcile_plan import DECISION_RECORD, ReconcilePlan, decision_of, owner_of
 from fairway.workloads.placement.steps import (
     Create,
     Delete,
@@ -99,7 +99,7 @@ class DecisionWriter:
 
     async def _create(self, step: Create, session: WriteSession) -> None:
         plan, placement = session.plan, session.plan.placement.metadata
-        body = decision_of(step.page, plan.placement)
+        body = decision_of(step.page, plan.placement, record_id=plan.record_id)
         made = await self._hub.create(PLACEMENT_DECISIONS, body, namespace=placement.namespace)
         session.wrote(made)
         self._meters.decision("created")
@@ -123,7 +123,9 @@ class DecisionWriter:
         labels: dict[str, str | None] = dict.fromkeys(old.metadata.labels)
         labels.update(step.page.labels)
         owners = msgspec.to_builtins(owners_of(old, owner_of(plan.placement)))
-        body = {"metadata": {"labels": labels, "ownerReferences": owners}}
+        body: dict[str, Any] = {"metadata": {"labels": labels, "ownerReferences": owners}}
+        if plan.record_id:
+            body["metadata"]["annotations"] = {DECISION_RECORD: plan.record_id}
         new = await self._hub.patch(PLACEMENT_DECISIONS, old.metadata, body)
         session.wrote(new)
         self._meters.decision("relabelled")

@@ -376,6 +376,11 @@ class SchedulingQueue:
             deadlines.append(oldest.parked + self._flush_after)
         return min(deadlines, default=None)
 
+    def trigger(self, key: WorkloadKey) -> str:
+        """Return what woke a workload last; empty if it is unknown."""
+        entry = self._find(key)
+        return "" if entry is None else entry.trigger
+
     def explain(self, key: WorkloadKey) -> Explanation | None:
         entry = self._find(key)
         if entry is None:

@@ -111,7 +111,9 @@ class Fleet(Table[ManagedCluster]):
     # Sets and bindings
 
     def upsert_set(self, source: ManagedClusterSet) -> Change:
-        compiled = host_set(source)
+        return self.put_set(host_set(source))
+
+    def put_set(self, compiled: HostSet) -> Change:
         if self._sets.get(compiled.name) == compiled:
             return NOTHING
         self._sets = {**self._sets, compiled.name: compiled}

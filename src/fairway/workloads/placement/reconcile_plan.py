@@ -21,7 +21,7 @@ from fairway.hosts.instant import Micros, to_micros
 from fairway.workloads.placement import conditions, steps
 from fairway.workloads.placement.pages import Page
 from fairway.workloads.placement.selection import Selection
-from fairway.workloads.placement.steps import Fill, Step
+from fairway.workloads.placement.steps import Create, Delete, Fill, Step
 from fairway.workloads.placement.unscored import UNSCORED, unscored_condition
 from fairway.workloads.placement.verdict import Verdict
 from kubewire.api.meta import FALSE, Condition, ObjectMeta, OwnerReference, set_condition
@@ -29,6 +29,11 @@ from kubewire.api.meta import FALSE, Condition, ObjectMeta, OwnerReference, set_
 ON_MISCONFIGURATION: Final = "fairway.dev/on-misconfiguration"
 """Annotation of a Placement. OCM's behaviour is ``evict``: a misconfigured placement gets an empty decision."""
 KEEP: Final = "keep"
+
+DECISION_RECORD: Final = "fairway.dev/decision-record"
+"""Annotation of a PlacementDecision: the record of the history that explains it. The API server ignores metadata in a
+write of the status, so it names the record of the last write that changed metadata, and of later ones their Events do:
+another write for each decision would double what a decision costs the hub."""
 
 LONGEST_MESSAGE: Final = 32768
 """Characters of a condition's message."""
@@ -68,12 +73,22 @@ class ReconcilePlan:
     """The time of the scores that the steps record; None if they record none."""
     faults: tuple[Fault, ...] = ()
     """Faults of third-party plugins that were not reported before."""
+    record_id: str = ""
+    """Of the decision in the history; empty if the decisions on the hub name the same clusters."""
     selection: Selection | None = None
     """What plugins commit before it is written; None if the profile has none, or if nothing was decided."""
 
     @property
     def empty(self) -> bool:
         return not self.steps and self.status is None
+
+    @property
+    def changes_decisions(self) -> bool:
+        """Whether decisions on the hub will name other clusters, or be others."""
+        return any(
+            isinstance(step, Create | Delete) or (isinstance(step, Fill) and step.changed)
+            for step in self.steps
+        )
 
 
 def rate_of(placement: Placement) -> timedelta:
@@ -121,7 +136,7 @@ def owner_of(placement: Placement) -> OwnerReference:
     )
 
 
-def decision_of(page: Page, placement: Placement) -> PlacementDecision:
+def decision_of(page: Page, placement: Placement, *, record_id: str = "") -> PlacementDecision:
     """Return the object to create for a page, without its clusters: those are status, and written next."""
     meta = placement.metadata
     return PlacementDecision(
@@ -129,6 +144,7 @@ def decision_of(page: Page, placement: Placement) -> PlacementDecision:
             name=page.name,
             namespace=meta.namespace,
             labels=dict(page.labels),
+            annotations={DECISION_RECORD: record_id} if record_id else {},
             ownerReferences=(owner_of(placement),),
         )
     )

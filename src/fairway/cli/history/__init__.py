@@ -1,0 +1,1 @@
+"""`fairway history`, `fairway why` and `fairway replay`: read the history of decisions."""
