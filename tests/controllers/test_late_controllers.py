@@ -9,23 +9,33 @@ from typing import Any
 
 import pytest
 
+from cli.live_hub import put
 from controllers.hubs import HubUnderTest, hub_of
 from fairway.api import crds
+from fairway.api.kinds import KubeObject
+from fairway.api.placement import PlacementSpec
 from fairway.api.resources import (
     ADD_ON_PLACEMENT_SCORES,
+    CLUSTER_MANAGEMENT_ADD_ONS,
     HOSTED_CLUSTER_REQUESTS,
     HOSTING_POLICIES,
+    MANAGED_CLUSTER_ADD_ONS,
     MANAGED_CLUSTER_SCORES,
+    MANAGED_CLUSTERS,
+    PLACEMENT_DECISIONS,
 )
 from fairway.api.score import managed_cluster_score_name
 from fairway.controllers import controller_factory
 from fairway.controllers.kinds import DEFINITIONS, NAMESPACES
 from fairway.controllers.manager import Manager, running
 from fairway.controllers.runtime.optional_kinds import definition_name
-from fairway.controllers.settings import BRIDGE, CLUSTER_SETS, HOSTING, Settings
+from fairway.controllers.settings import ADD_ONS, BRIDGE, CLUSTER_SETS, HOSTING, PLACEMENT, SCORES, Settings
+from fairway.testing import builders
+from fairway.workloads.placement.plugins.score_debits import SCORE_DEBITS
 from kubewire.api.meta import format_time
 from kubewire.client import SYSTEM_CLOCK, Client, Patch, Resource
 from kubewire.client.lease import LEASES, Timing
+from rigs.fake_hub import reported_condition
 from rigs.kubernetes import Tools
 from rigs.processes import POLL
 from rigs.restricted import NAMESPACE, restricted
@@ -34,6 +44,7 @@ from rigs.waiting import DEADLINE, until
 LATE: dict[str, tuple[Resource[Any], ...]] = {
     HOSTING: (HOSTED_CLUSTER_REQUESTS, HOSTING_POLICIES),
     BRIDGE: (MANAGED_CLUSTER_SCORES,),
+    ADD_ONS: (CLUSTER_MANAGEMENT_ADD_ONS,),
 }
 LATE_NAMES = {definition_name(kind) for kinds in LATE.values() for kind in kinds}
 
@@ -156,3 +167,105 @@ async def test_bridge_starts_when_its_kind_is_defined(
             lambda score: [item.name for item in score.status.scores] == ["cpu"],
             namespace="c1",
         )
+
+
+async def test_add_ons_join_the_term_of_the_default_controllers(
+    hub: HubUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Client(hub.administrator) as client, led(hub, ADD_ONS, monkeypatch) as manager:
+        await until_leading(manager, "fairway-controllers")
+        assert ADD_ONS not in manager.controllers
+        before = await client.get(LEASES, "fairway-controllers", namespace=NAMESPACE)
+        await install(client, LATE[ADD_ONS])
+        async with asyncio.timeout(DEADLINE):
+            while ADD_ONS not in manager.controllers:
+                await asyncio.sleep(POLL)
+        await manager.synced()
+        await client.create(NAMESPACES, {"metadata": {"name": "c1"}})
+        accepted = {"metadata": {"name": "c1"}, "spec": {"hubAcceptsClient": True}}
+        await client.create(MANAGED_CLUSTERS, accepted)
+        status = {"status": {"conditions": [reported_condition("HubAcceptedManagedCluster", "True")]}}
+        await client.patch(MANAGED_CLUSTERS, "c1", status, kind=Patch.MERGE, subresource="status")
+        templates = {"group": CLUSTER_MANAGEMENT_ADD_ONS.group, "resource": "addontemplates"}
+        spec = {
+            "supportedConfigs": [{**templates, "defaultConfig": {"name": "shop"}}],
+            "installStrategy": {"type": "Manual"},
+        }
+        await client.create(CLUSTER_MANAGEMENT_ADD_ONS, {"metadata": {"name": "shop"}, "spec": spec})
+        await client.create(
+            MANAGED_CLUSTER_ADD_ONS, {"metadata": {"name": "shop"}, "spec": {}}, namespace="c1"
+        )
+        await until(
+            client,
+            MANAGED_CLUSTER_ADD_ONS,
+            "shop",
+            lambda add_on: [owner.name for owner in add_on.metadata.ownerReferences] == ["shop"],
+            namespace="c1",
+        )
+        after = await client.get(LEASES, "fairway-controllers", namespace=NAMESPACE)
+        assert after.spec.leaseTransitions == before.spec.leaseTransitions
+        assert after.spec.acquireTime == before.spec.acquireTime
+        assert not manager.unready()
+
+
+async def test_requests_count_in_decisions_when_their_kind_is_defined(
+    hub: HubUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Client(hub.administrator) as client, led(hub, PLACEMENT, monkeypatch) as manager:
+        await until_leading(manager, "fairway-placement")
+        by_count = builders.addon("hostedClustersCount", -1, resource="hosted-clusters-score")
+        spec = PlacementSpec(numberOfClusters=1, prioritizerPolicy=builders.policy(by_count, mode="Exact"))
+        debits = {SCORE_DEBITS: "hosted-clusters-score/hostedClustersCount=+1"}
+        things: list[KubeObject] = [
+            builders.binding("global"),
+            *(builders.cluster(name) for name in ("c1", "c2")),
+            *(
+                builders.score(name, {"hostedClustersCount": count}, name="hosted-clusters-score")
+                for name, count in (("c1", 1), ("c2", 2))
+            ),
+        ]
+        await put(client, things)
+        await install(client, LATE[HOSTING][:1])
+        await until_served(manager, HOSTED_CLUSTER_REQUESTS)
+        cluster = await client.get(MANAGED_CLUSTERS, "c1")
+        status = {"phase": "Bound", "hostingCluster": {"name": "c1", "uid": cluster.metadata.uid}}
+        for name in ("one", "two"):
+            body = {"metadata": {"name": name}, "spec": {"hostedCluster": {"spec": {}}}}
+            await client.create(HOSTED_CLUSTER_REQUESTS, body, namespace="ns1")
+            await client.patch(
+                HOSTED_CLUSTER_REQUESTS,
+                name,
+                {"status": status},
+                kind=Patch.MERGE,
+                namespace="ns1",
+                subresource="status",
+            )
+        requests = manager.informers.of(HOSTED_CLUSTER_REQUESTS)
+        async with asyncio.timeout(DEADLINE):
+            while sum(request.status.phase == "Bound" for request in requests.store.values()) < 2:
+                await asyncio.sleep(POLL)
+        await put(client, [builders.placement("web", spec=spec, annotations=debits)])
+        await until(
+            client,
+            PLACEMENT_DECISIONS,
+            "web-decision-1",
+            lambda decision: [chosen.clusterName for chosen in decision.status.decisions] == ["c2"],
+            namespace="ns1",
+        )
+
+
+async def test_calculators_count_when_their_kind_is_defined(
+    hub: HubUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Client(hub.administrator) as client, led(hub, SCORES, monkeypatch) as manager:
+        await until_leading(manager, "fairway-controllers")
+        await install(client, LATE[BRIDGE])
+        await until_served(manager, MANAGED_CLUSTER_SCORES)
+        assert not manager.unready()
+
+
+async def until_served(manager: Manager, kind: Resource[Any]) -> None:
+    """Wait until an informer of the kind has listed it."""
+    async with asyncio.timeout(DEADLINE):
+        while str(kind) not in manager.informers.lag() or str(kind) in manager.informers.waiting():
+            await asyncio.sleep(POLL)

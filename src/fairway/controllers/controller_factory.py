@@ -1,12 +1,13 @@
 """Create the controllers of one process, with what each of them needs: recorders, limits, policies.
 
-A controller that needs kinds which the hub does not serve is created when the hub serves them, if it has its own Lease.
+A controller that needs kinds which the hub does not serve is created when the hub serves them, and one that can do
+without some kinds gets them later.
 """
 
 import asyncio
 import logging
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, Self
 
 from fairway.api.resources import (
@@ -48,7 +49,6 @@ from fairway.controllers.settings import (
     AVAILABILITY,
     BRIDGE,
     CLUSTER_SETS,
-    DEFAULT,
     HOSTING,
     MACHINES,
     PLACEMENT,
@@ -102,7 +102,9 @@ MACHINES_REPORTER: Final = "fairway-machines"
 NOT_FOLLOWED: Final = (
     "kinds of virtual machines that are installed later are found at the next start only: %s"
 )
-WITHOUT_CALCULATORS: Final = "the hub does not serve %s: prioritizers that use it find no score"
+WITHOUT_CALCULATORS: Final = (
+    "the hub does not serve %s: until it does, prioritizers that use it find no score"
+)
 NOT_WATCHED: Final = "score debits do not include %s, which cannot be listed: %s"
 DEFAULT_LIMITS: Final = "the limits of KubeVirt for migrations count as its defaults: %s cannot be listed: %s"
 NO_RECORDS: Final = "virtual machines do not move: %s cannot be listed: %s"
@@ -111,12 +113,12 @@ STORAGE_NOT_WATCHED: Final = (
 )
 BINDINGS_AT_ONCE: Final = 32
 """Concurrent bindings of pods. Events of pods are written when there are fewer, or after many bindings."""
-NOTHING_TO_DO: Final = "the hub does not serve %s: controller %s is not started"
 WAITING_FOR_KINDS: Final = (
     "the hub does not serve %s: controller %s waits for it. Apply the missing definitions: "
     "fairway crds | kubectl apply -f -"
 )
 SERVED: Final = "the hub serves all kinds of controller %s: it is started"
+FOLLOWED: Final = "the hub serves %s: its objects count from now on"
 POLL_SECONDS: Final = 5.0
 """Between checks whether the hub serves the kinds of a controller that waits for them."""
 
@@ -129,6 +131,8 @@ class ControllerFactory:
         self._limiter = WriteLimiter(events_after=EVENTS_AFTER)
         self.waiting: frozenset[str] = frozenset()
         """Controllers that ``create`` left out until the hub serves their kinds; see ``create_when_served``."""
+        self.late: Mapping[Resource[Any], frozenset[str]] = {}
+        """Kinds that the hub does not serve yet, and the created controllers that read them as soon as it does."""
         self._calculators = False
         self._groups: bool | None = False
         self._requests = False
@@ -187,27 +191,31 @@ class ControllerFactory:
             )
         makers = {name: make for name, make in self._makers().items() if name in enabled}
         missing = {name: await self._missing_kind(name) for name in makers}
-        # The default controllers share a Lease: one that joins them later would have to interrupt the others' term.
-        self.waiting = frozenset(
-            name for name, kind in missing.items() if kind is not None and name not in DEFAULT
-        )
+        self.waiting = frozenset(name for name, kind in missing.items() if kind is not None)
         for name, kind in missing.items():
             if kind is not None:
-                log.warning(WAITING_FOR_KINDS if name in self.waiting else NOTHING_TO_DO, kind, name)
+                log.warning(WAITING_FOR_KINDS, kind, name)
+        late: dict[Resource[Any], frozenset[str]] = {
+            MANAGED_CLUSTER_SCORES: frozenset() if self._calculators else readers,
+            HOSTED_CLUSTER_REQUESTS: frozenset() if self._requests else enabled & {PLACEMENT},
+        }
+        self.late = {kind: names for kind, names in late.items() if names}
         return {name: make() for name, make in makers.items() if missing[name] is None}
 
     async def create_when_served(self, name: str) -> Controller:
         """Create a controller of ``waiting`` once the hub serves its kinds."""
-        # Asking needs no permission beyond that of the controller, which a watch of the definitions would.
-        while True:
-            await asyncio.sleep(POLL_SECONDS)
-            try:
-                if await self._missing_kind(name) is None:
-                    break
-            except KubeError as error:
-                log.debug("cannot find the kinds of controller %s: %s", name, error)
+
+        async def is_served() -> bool:
+            return await self._missing_kind(name) is None
+
+        await _until(is_served, what=f"the kinds of controller {name}")
         log.info(SERVED, name)
         return self._makers()[name]()
+
+    async def until_served(self, kind: Resource[Any]) -> None:
+        """Wait until the hub serves a kind of ``late``, and permits to list it."""
+        await _until(lambda: self._serves(kind), what=str(kind))
+        log.info(FOLLOWED, kind)
 
     async def _find_optional_kinds(self, pods: Scheduling) -> None:
         """Find which kinds of virtual machines the hub serves, if their definitions may not be watched."""
@@ -398,3 +406,14 @@ class ControllerFactory:
         except NotFound:
             return False
         return True
+
+
+async def _until(is_served: Callable[[], Awaitable[bool]], *, what: str) -> None:
+    # Asking needs no permission beyond that of the controllers, which a watch of the definitions would.
+    while True:
+        await asyncio.sleep(POLL_SECONDS)
+        try:
+            if await is_served():
+                return
+        except KubeError as error:
+            log.debug("cannot find %s: %s", what, error)

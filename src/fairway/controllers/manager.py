@@ -7,9 +7,9 @@ has its own Lease, and so has each controller that is enabled explicitly; the ot
 import asyncio
 import gc
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from typing import Final
+from typing import Any, Final
 
 from fairway.controllers.controller_factory import ControllerFactory
 from fairway.controllers.machines import MachinesController
@@ -24,7 +24,7 @@ from fairway.controllers.unreadable import UnreadableReporter
 from fairway.observe.meters import Meters
 from fairway.scheduling import FaultReport, Scheduling
 from kubewire.api.lease import Lease
-from kubewire.client import SYSTEM_CLOCK, Client, Clock, Connection, Elector, Fence, LeaseThread
+from kubewire.client import SYSTEM_CLOCK, Client, Clock, Connection, Elector, Fence, LeaseThread, Resource
 from kubewire.client.fence import TermGroup
 from kubewire.client.leader import unique_identity
 
@@ -59,11 +59,10 @@ class Manager:
         leases: LeaseThread | None,
         client: Client,
         clock: Clock,
-        waiting: Iterable[str] = (),
-        create_when_served: Callable[[str], Awaitable[Controller]] | None = None,
+        factory: ControllerFactory | None = None,
     ) -> None:
-        """``waiting`` are controllers whose kinds the hub does not serve yet."""
-        self._waiting, self._create_when_served = tuple(waiting), create_when_served
+        """``factory`` creates the controllers whose kinds the hub does not serve yet."""
+        self._factory = factory
         self.settings, self.informers, self.controllers, self.meters = (
             settings,
             informers,
@@ -78,6 +77,10 @@ class Manager:
         """None if no controller of this process may create Events."""
         self._task: asyncio.Task[None] | None = None
         self._electors: list[Elector] = []
+        self._members: dict[str, list[Controller]] = {}
+        """Controllers by Lease. One whose kinds are served later joins them."""
+        self._terms: dict[str, tuple[TermGroup, Leadership]] = {}
+        """Terms of this process, by Lease."""
 
     @property
     def placement(self) -> PlacementController | Shadow | None:
@@ -144,27 +147,50 @@ class Manager:
             # delay the first decision by a tenth of a second for 3,000 objects.
             gc.collect(1)
             gc.freeze()
-        groups = self._groups()
+        self._members = self._groups()
         try:
             async with asyncio.TaskGroup() as tasks:
-                for lease, members in groups.items():
-                    tasks.create_task(self._lead(lease, members))
-                for name in self._waiting:
-                    tasks.create_task(self._join(name))
+                for lease in self._members:
+                    tasks.create_task(self._lead(lease))
+                if (factory := self._factory) is not None:
+                    for name in factory.waiting:
+                        tasks.create_task(self._join(name, factory))
+                    for kind, readers in factory.late.items():
+                        tasks.create_task(self._follow_late(kind, readers, factory))
                 if PLACEMENT in self.controllers and not (self.settings.shadow or self.settings.beside_ocm):
                     tasks.create_task(self._watch_for_ocm())
         except* OcmControllerRunning as group:
             raise _first(group) from None
 
-    async def _join(self, name: str) -> None:
+    async def _join(self, name: str, factory: ControllerFactory) -> None:
         """Run a controller from when the hub serves its kinds."""
-        assert self._create_when_served is not None
-        controller = await self._create_when_served(name)
+        controller = await factory.create_when_served(name)
         controller.watch(self.informers)
         # A new mapping, because ``quiet`` may be in the middle of the old one.
         self.controllers = {**self.controllers, name: controller}
         await self.informers.synced()
-        await self._lead(lease_of(name), [controller])
+        lease = lease_of(name)
+        if lease not in self._members:
+            self._members[lease] = [controller]
+            await self._lead(lease)
+            return
+        self._members[lease].append(controller)
+        if (term := self._terms.get(lease)) is not None:
+            tasks, leadership = term
+            running = controller.run(leadership)
+            try:
+                tasks.create_task(running)
+            except RuntimeError:
+                # The term is ending. The next one runs all members.
+                running.close()
+
+    async def _follow_late(
+        self, kind: Resource[Any], readers: Iterable[str], factory: ControllerFactory
+    ) -> None:
+        """Have controllers read an optional kind from when the hub serves it."""
+        await factory.until_served(kind)
+        for name in readers:
+            self.controllers[name].watch_late(self.informers, kind)
 
     def _groups(self) -> dict[str, list[Controller]]:
         groups: dict[str, list[Controller]] = {}
@@ -173,7 +199,8 @@ class Manager:
             groups.setdefault(lease, []).append(controller)
         return groups
 
-    async def _lead(self, lease: str, members: Sequence[Controller]) -> None:
+    async def _lead(self, lease: str) -> None:
+        members = self._members[lease]
         timing = self.settings.election
         if self.settings.shadow:
             # Shadow mode needs no permission to write, and must not look like a writer.
@@ -218,9 +245,11 @@ class Manager:
         try:
             # All or none: a controller that continues after the term is lost would interfere with the next leader.
             async with TermGroup() as tasks:
+                self._terms[lease] = tasks, leadership
                 for controller in members:
                     tasks.create_task(controller.run(leadership))
         finally:
+            self._terms.pop(lease, None)
             self.leading[lease] = False
             self.meters.leader(lease=lease, leading=False)
 
@@ -273,8 +302,7 @@ async def running(
             client=client,
             leases=leases,
             clock=clock,
-            waiting=factory.waiting,
-            create_when_served=factory.create_when_served,
+            factory=factory,
         )
         if not settings.shadow and not EVENTFUL.isdisjoint({*controllers, *factory.waiting}):
             manager.unreadable = UnreadableReporter(informers, factory.recorder, enabled=manager.reports)

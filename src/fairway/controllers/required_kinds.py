@@ -1,7 +1,7 @@
 """Kinds without which the controllers of a process cannot start, and the wait for them.
 
-A process that started its informers instead would lack the optional kinds until its next start: it looks for most of
-them once.
+Optional kinds may come later. The wait includes those that come together with the necessary ones, so that a process
+does not warn of kinds that the hub serves a moment later.
 """
 
 import asyncio
@@ -65,7 +65,7 @@ OPTIONAL: Final[Mapping[str, Kinds]] = {
     PLACEMENT: frozenset({HOSTED_CLUSTER_REQUESTS, MANAGED_CLUSTER_SCORES}),
     SCORES: frozenset({MANAGED_CLUSTER_SCORES}),
 }
-"""What a controller also reads if the hub serves it. Most look for it once, when the process starts."""
+"""What a controller also reads once the hub serves it."""
 
 POLL_SECONDS: Final = 1.0
 SETTLE_SECONDS: Final = 5.0

@@ -24,7 +24,7 @@ from fairway.engine.profile import Profile
 from fairway.engine.queue import Backoff
 from fairway.observe.meters import Meters
 from fairway.workloads.placement import default_profile
-from kubewire.client import SYSTEM_CLOCK, Client, Clock, Recorder
+from kubewire.client import SYSTEM_CLOCK, Client, Clock, Recorder, Resource
 from kubewire.client.fence import TermGroup
 
 WORKERS: Final = 32
@@ -87,6 +87,9 @@ class PlacementController(Controller):
 
     def watch(self, informers: InformerFactory) -> None:
         self.state.follow(informers, calculators=self._calculators, requests=self._requests)
+
+    def watch_late(self, informers: InformerFactory, kind: Resource[Any]) -> None:
+        self.state.follow_kind(informers, kind)
 
     async def work(self) -> None:
         loop = CycleLoop(

@@ -32,7 +32,7 @@ from fairway.workloads.placement import conditions, default_profile
 from fairway.workloads.placement.reconcile_plan import ReconcilePlan
 from fairway.workloads.placement.steps import Create, Delete, Fill, Relabel
 from kubewire.api.meta import Condition, find_condition
-from kubewire.client import SYSTEM_CLOCK, Clock
+from kubewire.client import SYSTEM_CLOCK, Clock, Resource
 
 log: Final = logging.getLogger(__name__)
 
@@ -88,6 +88,9 @@ class Shadow(Controller):
 
     def watch(self, informers: InformerFactory) -> None:
         self.state.follow(informers, calculators=self._calculators, requests=self._requests)
+
+    def watch_late(self, informers: InformerFactory, kind: Resource[Any]) -> None:
+        self.state.follow_kind(informers, kind)
 
     def _lost(self, owner: Owner) -> None:
         """Forget the differences of a deleted placement."""

@@ -136,12 +136,14 @@ class PlacementState:
             *((HOSTED_CLUSTER_REQUESTS,) if requests else ()),
         )
         for resource in (*kinds, *optional):
-            informer: Informer[Any] = informers.of(cast("Resource[Any]", resource))
-            informer.subscribe(_guarded(partial(self.objects_changed, resource.kind)))
+            self.follow_kind(informers, cast("Resource[Any]", resource))
         self._decision_informer = informers.of(PLACEMENT_DECISIONS)
         self._placement_informer = informers.of(PLACEMENTS)
         self._decision_informer.subscribe(_guarded(self.on_decisions))
         self._placement_informer.subscribe(_guarded(self.on_placements))
+
+    def follow_kind(self, informers: InformerFactory, resource: Resource[Any]) -> None:
+        informers.of(resource).subscribe(_guarded(partial(self.objects_changed, resource.kind)))
 
     # Changes
 

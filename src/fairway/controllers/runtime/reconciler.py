@@ -10,14 +10,14 @@ import abc
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Hashable, Iterable
-from typing import ClassVar, Final, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 from fairway.controllers.runtime.informer_factory import InformerFactory
 from fairway.controllers.runtime.leadership import Leadership, leading
 from fairway.controllers.runtime.slicing import SLICE_SECONDS, in_slices
 from fairway.hosts.steps import Steps, strides
 from fairway.observe.meters import Meters
-from kubewire.client import SYSTEM_CLOCK, Backoff, Client, Clock, KubeError, TokenBucket, WorkQueue
+from kubewire.client import SYSTEM_CLOCK, Backoff, Client, Clock, KubeError, Resource, TokenBucket, WorkQueue
 from kubewire.client.fence import Lost, TermGroup, Unconfirmed
 from kubewire.client.log_throttle import retry_level
 
@@ -64,6 +64,10 @@ class Controller(abc.ABC):
     @abc.abstractmethod
     def watch(self, informers: InformerFactory) -> None:
         """Subscribe to informers. Called once."""
+
+    def watch_late(self, informers: InformerFactory, kind: Resource[Any]) -> None:
+        """Subscribe to an optional kind that the hub did not serve when the controller was created."""
+        raise NotImplementedError
 
     async def run(self, leadership: Leadership) -> None:
         """Run until cancelled. Raises Lost when the term ends."""

@@ -49,6 +49,7 @@ from kubewire.client import (
     Informer,
     NotFound,
     Recorder,
+    Resource,
     Updated,
 )
 
@@ -132,8 +133,11 @@ class ScoreController(Reconciler[ScoresKey]):
         self._clusters.subscribe(self._clusters_changed)
         self._scores.subscribe(self._scores_changed)
         if self._calculators:
-            self._calculated = informers.of(MANAGED_CLUSTER_SCORES)
-            self._calculated.subscribe(self._calculated_changed)
+            self.watch_late(informers, MANAGED_CLUSTER_SCORES)
+
+    def watch_late(self, informers: InformerFactory, kind: Resource[Any]) -> None:
+        self._calculated = informers.of(kind)
+        self._calculated.subscribe(self._calculated_changed)
 
     def keys(self) -> Iterator[ScoresKey]:
         yield from (ScoreKey(cluster, name) for cluster, name in self._scores.store)
