@@ -63,6 +63,31 @@ def members(hub: HubAddress) -> dict[str, str]:
 DEFAULT = {("ns1", "default"): "default"}
 
 
+def test_document_lists_what_became_of_each_object(hub: HubAddress, capsys: Capture) -> None:
+    kind = {"kind": "ManagedClusterSetBinding", "name": "apps", "dryRun": False}
+    assert clusterset(hub, "bind", "apps", "-n", "ns1") == 0
+    capsys.readouterr()
+    assert clusterset(hub, "bind", "apps", "-n", "ns1,ns2", "-o", "json") == 0
+    assert json.loads(capsys.readouterr().out) == [
+        {
+            **kind,
+            "namespace": "ns1",
+            "result": "unchanged",
+            "message": "set apps already bound to namespace ns1",
+        },
+        {**kind, "namespace": "ns2", "result": "created", "message": "set apps bound to namespace ns2"},
+    ]
+    assert clusterset(hub, "unbind", "apps", "-n", "ns1,ns3", "--dry-run", "-o", "yaml") == 0
+    shown = yaml.safe_load(capsys.readouterr().out)
+    assert [(entry["result"], entry["dryRun"]) for entry in shown] == [
+        ("deleted", True),
+        ("unchanged", False),
+    ]
+    assert clusterset(hub, "set", "apps", "--clusters", "c1", "-o", "json") == 0
+    (entry,) = json.loads(capsys.readouterr().out)
+    assert (entry["kind"], entry["name"], entry["result"]) == ("ManagedCluster", "c1", "configured")
+
+
 def test_clusterset_is_bound_and_unbound(hub: HubAddress, capsys: Capture) -> None:
     assert clusterset(hub, "bind", "apps", "-n", "ns1,ns2") == 0
     assert capsys.readouterr() == ("set apps bound to namespace ns1\nset apps bound to namespace ns2\n", "")

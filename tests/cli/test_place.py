@@ -196,7 +196,7 @@ def test_place_errors_have_a_remedy(tmp_path: Path, capsys: Capture) -> None:
     ]
     assert notes == (
         "ns1/few: Unsatisfied: 1 cluster decisions unscheduled\n"
-        "    remedy: fairway explain -f … placement ns1/few lists the rejected clusters with the reasons\n"
+        "    remedy: see why clusters are rejected: fairway explain -f … placement ns1/few\n"
         "ns1/odd: Misconfigured: incorrect prioritizer policy mode: Odd\n"
         "    remedy: correct spec.prioritizerPolicy\n"
         "ns1/off: skipped: scheduling is disabled by annotation\n"

@@ -278,7 +278,8 @@ class TestProblems:
 
     def test_missing_file_is_refused(self) -> None:
         with pytest.raises(
-            ConfigurationError, match=r"^nothing.yaml: cannot be read \(No such file or directory\)$"
+            ConfigurationError,
+            match=r"^nothing.yaml: cannot be read \(No such file or directory\); check the path$",
         ):
             load(Path("nothing.yaml"), kind=KIND, beside=(), supervisor=Supervisor(clock=lambda: 0.0))
 

@@ -204,10 +204,7 @@ def test_advice_for_every_unsatisfied_reason() -> None:
         cluster,
         spec=PlacementSpec(predicates=(builders.predicate(labels=builders.selector(labels={"a": "b"})),)),
     )
-    assert (
-        unmatched.remedy
-        == "fairway explain -f … placement ns1/p1 lists the rejected clusters with the reasons"
-    )
+    assert unmatched.remedy == "see why clusters are rejected: fairway explain -f … placement ns1/p1"
     (too_few,) = advised(*BOUND, cluster, spec=PlacementSpec(numberOfClusters=3))
     assert too_few.message == "2 cluster decisions unscheduled"
     (none_wanted,) = advised(*BOUND, cluster, spec=PlacementSpec(numberOfClusters=0))

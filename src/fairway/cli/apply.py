@@ -8,9 +8,10 @@ from fairway.cli.client.session import talk
 from fairway.cli.errors import EXIT_OK, InputProblemsError, Problem
 from fairway.cli.files import sources
 from fairway.cli.files.loader import documents_in, malformed
-from fairway.cli.options.dry_run import DRY_RUN
 from fairway.cli.options.hub import HubChoice
-from fairway.cli.text import cell, say
+from fairway.cli.options.output import OutputFormat
+from fairway.cli.report import ChangeReport
+from fairway.cli.text import cell
 from kubewire.client import Client
 from kubewire.client.errors import ApiError, Conflict, Forbidden, Unauthorized
 from kubewire.documents.parser import DocumentError
@@ -24,7 +25,9 @@ INSTALL: Final = "install its CRD first"
 FORCE: Final = "take the fields over with --force-conflicts, or remove them from the file"
 
 
-def apply(files: tuple[str, ...], force_conflicts: bool, dry_run: bool, hub: HubChoice) -> int:
+def apply(
+    files: tuple[str, ...], force_conflicts: bool, dry_run: bool, output: OutputFormat, hub: HubChoice
+) -> int:
     objects = _read(files)
     problems: list[Problem] = []
 
@@ -48,9 +51,17 @@ def apply(files: tuple[str, ...], force_conflicts: bool, dry_run: bool, hub: Hub
             if not done:
                 problems.append(Problem(file=file, line=line, subject=name, message=message, remedy=remedy))
                 continue
-            say(RESULT.format(name=name, done=done) + (DRY_RUN if dry_run else ""))
+            meta = document["metadata"]
+            report.add(
+                RESULT.format(name=name, done=done),
+                kind=document["kind"],
+                namespace=meta.get("namespace", ""),
+                name=meta["name"],
+                result=done,
+            )
 
-    talk(hub, work)
+    with ChangeReport(output, dry_run=dry_run) as report:
+        talk(hub, work)
     if problems:
         raise InputProblemsError(problems)
     return EXIT_OK

@@ -17,7 +17,8 @@ from fairway.cli.client.session import talk, unknown
 from fairway.cli.errors import EXIT_OK, BadInputError
 from fairway.cli.get.clusters import members
 from fairway.cli.options.hub import HubChoice
-from fairway.cli.text import say
+from fairway.cli.options.output import OutputFormat
+from fairway.cli.report import ChangeReport
 from kubewire.client import AlreadyExists, Client, NotFound, Patch
 
 BOUND: Final = "set {name} bound to namespace {namespace}"
@@ -27,7 +28,7 @@ NOT_BOUND: Final = "set {name} is not bound to namespace {namespace}"
 ADDED: Final = "cluster {cluster} added to set {name}"
 MOVED: Final = "cluster {cluster} moved from set {before} to set {name}"
 ALREADY_IN: Final = "cluster {cluster} already in set {name}"
-DRY_RUN: Final = " (dry run)"
+UNCHANGED: Final = "unchanged"
 CLUSTER_NAMESPACE: Final = (
     "namespace {name} belongs to the cluster of that name, whose agent can read it; bind another namespace"
 )
@@ -36,7 +37,7 @@ SELECTS: Final = (
     "label the clusters to match the selector"
 )
 NO_CLUSTERS: Final = "no cluster named; for example: --clusters a,b"
-EMPTY_NAME: Final = "{option}: empty name"
+EMPTY_NAME: Final = "{option}: empty name; separate names by one comma"
 
 
 def names_in(texts: Iterable[str], *, option: str) -> list[str]:
@@ -47,7 +48,7 @@ def names_in(texts: Iterable[str], *, option: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def bind(name: str, namespaces: tuple[str, ...], dry_run: bool, hub: HubChoice) -> int:
+def bind(name: str, namespaces: tuple[str, ...], dry_run: bool, output: OutputFormat, hub: HubChoice) -> int:
     async def work(client: Client) -> None:
         wanted = names_in(namespaces, option="-n") or [client.namespace]
         sets = {cluster_set.metadata.name for cluster_set in await listed(client, MANAGED_CLUSTER_SETS)}
@@ -62,9 +63,10 @@ def bind(name: str, namespaces: tuple[str, ...], dry_run: bool, hub: HubChoice) 
                 raise BadInputError(CLUSTER_NAMESPACE.format(name=space))
         for space in wanted:
             done = await _bind(client, name, space, dry_run=dry_run)
-            _report(BOUND if done else ALREADY_BOUND, dry_run=done and dry_run, name=name, namespace=space)
+            _report(report, BOUND if done else ALREADY_BOUND, name, space, result="created" if done else "")
 
-    talk(hub, work)
+    with ChangeReport(output, dry_run=dry_run) as report:
+        talk(hub, work)
     return EXIT_OK
 
 
@@ -77,7 +79,9 @@ async def _bind(client: Client, name: str, namespace: str, *, dry_run: bool) -> 
     return True
 
 
-def unbind(name: str, namespaces: tuple[str, ...], dry_run: bool, hub: HubChoice) -> int:
+def unbind(
+    name: str, namespaces: tuple[str, ...], dry_run: bool, output: OutputFormat, hub: HubChoice
+) -> int:
     async def work(client: Client) -> None:
         wanted = names_in(namespaces, option="-n") or [client.namespace]
         bound = {
@@ -95,13 +99,14 @@ def unbind(name: str, namespaces: tuple[str, ...], dry_run: bool, hub: HubChoice
                     await client.delete(MANAGED_CLUSTER_SET_BINDINGS, name, namespace=space, dry_run=dry_run)
                 except NotFound:
                     done = False
-            _report(UNBOUND if done else NOT_BOUND, dry_run=done and dry_run, name=name, namespace=space)
+            _report(report, UNBOUND if done else NOT_BOUND, name, space, result="deleted" if done else "")
 
-    talk(hub, work)
+    with ChangeReport(output, dry_run=dry_run) as report:
+        talk(hub, work)
     return EXIT_OK
 
 
-def fill(name: str, clusters: tuple[str, ...], dry_run: bool, hub: HubChoice) -> int:
+def fill(name: str, clusters: tuple[str, ...], dry_run: bool, output: OutputFormat, hub: HubChoice) -> int:
     wanted = names_in(clusters, option="--clusters")
     if not wanted:
         raise click.UsageError(NO_CLUSTERS)
@@ -123,18 +128,29 @@ def fill(name: str, clusters: tuple[str, ...], dry_run: bool, hub: HubChoice) ->
         for cluster in wanted:
             before = there[cluster].metadata.labels.get(CLUSTER_SET_LABEL, "")
             if before == name:
-                _report(ALREADY_IN, cluster=cluster, name=name)
+                text = ALREADY_IN.format(cluster=cluster, name=name)
+                report.add(text, kind="ManagedCluster", name=cluster, result=UNCHANGED, changed=False)
                 continue
             # With the uid: a new cluster of the same name may belong to another owner.
             metadata = {"uid": there[cluster].metadata.uid, "labels": {CLUSTER_SET_LABEL: name}}
             await client.patch(
                 MANAGED_CLUSTERS, cluster, {"metadata": metadata}, kind=Patch.MERGE, dry_run=dry_run
             )
-            _report(MOVED if before else ADDED, dry_run=dry_run, cluster=cluster, name=name, before=before)
+            text = (MOVED if before else ADDED).format(cluster=cluster, name=name, before=before)
+            report.add(text, kind="ManagedCluster", name=cluster, result="configured")
 
-    talk(hub, work)
+    with ChangeReport(output, dry_run=dry_run) as report:
+        talk(hub, work)
     return EXIT_OK
 
 
-def _report(text: str, *, dry_run: bool = False, **parts: str) -> None:
-    say(text.format(**parts) + (DRY_RUN if dry_run else ""))
+def _report(report: ChangeReport, text: str, name: str, namespace: str, *, result: str) -> None:
+    """ChangeReport a binding; an empty ``result`` if nothing was to be done."""
+    report.add(
+        text.format(name=name, namespace=namespace),
+        kind="ManagedClusterSetBinding",
+        name=name,
+        namespace=namespace,
+        result=result or UNCHANGED,
+        changed=bool(result),
+    )

@@ -20,8 +20,10 @@ NARROWEST: Final = 20
 LEFT_OUT: Final = "(not shown: {titles}; show all with -o wide)"
 
 _COMMAND: Final = re.compile(
-    r"(?:^(?P<indent> *)|(?<=: ))(?P<command>(?:\S*/)?(?:fairway|kubectl|export) .*)"
+    r"(?:^(?P<indent> *)|(?<=: ))(?P<command>(?:[A-Z_]+=\S+ +)*(?:\S*/)?(?:fairway|kubectl|export) .*?)"
+    r"(?P<comment> {2,}\S.*)?$"
 )
+"""A command at the end of a line, and the comment that follows it after more than one blank."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,8 @@ def fold_sentence(line: str, width: int) -> list[str]:
     lines = wrap(line[:end], width, subsequent_indent=deeper, break_long_words=False, break_on_hyphens=False)
     if command is not None:
         lines.append(f"{deeper if lines else command['indent']}{command['command']}")
+        if command["comment"]:
+            lines += fold_sentence(f"{deeper}{GAP}{command['comment'].strip()}", width)
     return lines
 
 

@@ -23,6 +23,7 @@ from click.shell_completion import shell_complete
 from fairway import __version__
 from fairway.cli.commands.completion import COMPLETION_VARIABLE
 from fairway.cli.errors import DEBUG_VARIABLE, EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, CommandError
+from fairway.cli.help import HelpFormatter, terminal_width
 from fairway.cli.interrupt import INTERRUPTED
 from fairway.cli.lazy import load
 from fairway.cli.text import say
@@ -101,6 +102,10 @@ class VerbGroup(click.Group):
             formatter.write_dl([(name, VERBS[name]) for name in self.list_commands(ctx) if name in VERBS])
 
 
+# The contexts of all commands have this class, and a command cannot be declared with another one.
+click.Context.formatter_class = HelpFormatter
+
+
 @click.group(
     cls=VerbGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
@@ -133,7 +138,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         instruction = os.environ.get(COMPLETION_VARIABLE)
         if instruction:
             return shell_complete(fairway, {}, "fairway", COMPLETION_VARIABLE, instruction)
-        with fairway.make_context(program, words) as context:
+        with fairway.make_context(program, words, terminal_width=terminal_width()) as context:
             result = fairway.invoke(context)
         sys.stdout.flush()
     except click.exceptions.Exit as error:
@@ -142,7 +147,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
         _print_error("\n".join(f"fairway: {line}" for line in error.lines()))
         return error.exit_code
     except click.ClickException as error:
-        error.show()
+        shown = io.StringIO()
+        error.show(file=shown)
+        _print_error(shown.getvalue().rstrip("\n"))
         return EXIT_BAD_INPUT
     except (KeyboardInterrupt, click.Abort):
         _print_error(INTERRUPTED)

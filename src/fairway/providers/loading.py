@@ -24,7 +24,7 @@ from fairway.providers.provider import Provider
 GROUP: Final = "fairway.providers"
 """Entry point group."""
 
-NO_FILE: Final = "there is no file {path}"
+NO_FILE: Final = "there is no file {path}; check the path"
 NOT_PYTHON: Final = "{path} is not a Python file: its name must end with .py"
 BAD_SYNTAX: Final = "{path}:{line}: invalid Python: {message}"
 IMPORT_FAILED: Final = "{place}: running it failed: {error}"

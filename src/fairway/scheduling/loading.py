@@ -64,7 +64,7 @@ LARGEST_FILE: Final = 1 << 20
 """Maximum size of a configuration in bytes."""
 RULES: Final = parser.Rules(depth=40, resolve=scalars.resolve_core)
 
-UNREADABLE: Final = "cannot be read ({why})"
+UNREADABLE: Final = "cannot be read ({why}); check the path"
 TOO_LARGE: Final = f"is larger than {LARGEST_FILE >> 20} MiB"
 TOO_LARGE_REMEDY: Final = "this is probably another file"
 EMPTY: Final = "is empty"

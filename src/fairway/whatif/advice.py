@@ -40,7 +40,7 @@ CREATE_BOUND: Final = (
 )
 FILL: Final = f"add clusters to a set, for example by the label {CLUSTER_SET_LABEL}=SET"
 NO_CLUSTERS: Final = "the input has no ManagedCluster: add the clusters"
-SEE: Final = "fairway explain -f … placement {name} lists the rejected clusters with the reasons"
+SEE: Final = "see why clusters are rejected: fairway explain -f … placement {name}"
 WANTS_NONE: Final = "spec.numberOfClusters is 0 or less: raise it"
 RENAME: Final = f"give it a name of at most {LABEL_LENGTH} characters"
 MEND: Final = "correct {field}"

@@ -539,7 +539,7 @@ async def decide(client: Client, *clusters: str) -> None:
 
 def test_addon_status_lists_agents_with_their_state(hub: HubAddress, capsys: Capture) -> None:
     assert addon(hub, "status") == 1
-    assert NOT_INSTALLED.format(name=NAME, provider="resource-usage") in capsys.readouterr().out
+    assert NOT_INSTALLED.format(name=NAME, provider="resource-usage") in capsys.readouterr().err
     assert addon(hub, "install") == 0
     capsys.readouterr()
     assert addon(hub, "status") == 1

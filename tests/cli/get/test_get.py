@@ -258,7 +258,7 @@ def test_get_json_is_a_list_or_one_object_as_in_kubectl(hub: HubAddress, capsys:
         (["clusters", "--clusterset", "aps"], "cluster set aps not found; did you mean apps?"),
         (["scores", "--cluster", "apps-far"], "cluster apps-far not found; did you mean apps-fra"),
         (["providers", "--cluster", "apps-far"], "cluster apps-far not found; did you mean apps-fra"),
-        (["clusters", "-l", "a in"], " refused the request: unable to parse requirement"),
+        (["clusters", "-l", "a in"], " is not a label selector: unable to parse requirement"),
     ],
 )
 def test_get_of_an_unknown_name_exits_2(

@@ -166,7 +166,7 @@ def test_uninstall_deletes_what_was_installed_and_keeps_data(
     assert run(["apply", "-f", str(cluster), "--kubeconfig", str(hub.kubeconfig)]) == 0
     assert labelled(hub)
     assert uninstall(hub, "--dry-run") == 0
-    assert "deployment.apps/fairway (dry run)" in capsys.readouterr().out
+    assert "deployment.apps/fairway deleted (dry run)" in capsys.readouterr().out
     assert labelled(hub)
     assert uninstall(hub) == 1
     assert NOT_SURE in capsys.readouterr().err

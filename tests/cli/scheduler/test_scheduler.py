@@ -131,7 +131,10 @@ def test_environment_variable_names_the_configuration_for_every_command(
     Path("recorded.jsonl").touch()
     monkeypatch.setenv("FAIRWAY_SCHEDULER_CONFIG", "absent.yaml")
     assert run(command) == 2
-    assert capsys.readouterr().err == "fairway: absent.yaml: cannot be read (No such file or directory)\n"
+    assert (
+        capsys.readouterr().err
+        == "fairway: absent.yaml: cannot be read (No such file or directory); check the path\n"
+    )
 
 
 @pytest.mark.parametrize("command", [["run"], ["up"], PLACE])
@@ -139,4 +142,7 @@ def test_invalid_configuration_ends_commands_before_they_start(
     command: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run([*command, "--scheduler-config", "absent.yaml"]) == 2
-    assert capsys.readouterr().err == "fairway: absent.yaml: cannot be read (No such file or directory)\n"
+    assert (
+        capsys.readouterr().err
+        == "fairway: absent.yaml: cannot be read (No such file or directory); check the path\n"
+    )

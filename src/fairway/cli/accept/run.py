@@ -15,10 +15,11 @@ from fairway.cli.client.objects import listed
 from fairway.cli.client.session import talk, unknown
 from fairway.cli.clusterset import names_in
 from fairway.cli.errors import EXIT_NO, EXIT_OK, BadInputError
-from fairway.cli.options.dry_run import DRY_RUN
 from fairway.cli.options.hub import HubChoice
+from fairway.cli.options.output import OutputFormat
 from fairway.cli.options.wait import refuse_contradictions
-from fairway.cli.text import cell, say
+from fairway.cli.report import ChangeReport
+from fairway.cli.text import cell
 from fairway.controllers.acceptance.requests import (
     ARN_ANNOTATION,
     CLUSTER_LABEL,
@@ -53,6 +54,7 @@ def accept(
     wait: bool,
     timeout: float,
     dry_run: bool,
+    output: OutputFormat,
     hub: HubChoice,
 ) -> int:
     refuse_contradictions(context)
@@ -69,18 +71,27 @@ def accept(
             if (reason := refusal(name)) is not None:
                 raise BadInputError(reason)
         results = [
-            await _accept(client, existing[name], any_requester=any_requester, only=only, dry_run=dry_run)
+            await _accept(
+                client, existing[name], report, any_requester=any_requester, only=only, dry_run=dry_run
+            )
             for name in wanted
         ]
         if wait and all(results):
             await wait_available(client, wanted, seconds=timeout)
         return all(results)
 
-    return EXIT_OK if talk(hub, work) else EXIT_NO
+    with ChangeReport(output, dry_run=dry_run) as report:
+        return EXIT_OK if talk(hub, work) else EXIT_NO
 
 
 async def _accept(
-    client: Client, cluster: ManagedCluster, *, any_requester: bool, only: frozenset[str], dry_run: bool
+    client: Client,
+    cluster: ManagedCluster,
+    report: ChangeReport,
+    *,
+    any_requester: bool,
+    only: frozenset[str],
+    dry_run: bool,
 ) -> bool:
     """Accept one cluster; False if requests are pending and none could be approved."""
     name = cluster.metadata.name
@@ -95,7 +106,7 @@ async def _accept(
             done = request.verdict == "approve" and await approve(client, request, dry_run=dry_run)
         except ReplacedError as error:
             raise BadInputError(cell(str(error))) from None
-        _report(request, name, done=done, dry_run=dry_run)
+        _report(request, name, report, done=done)
     # Any user may create a request labelled with this cluster; a refused one must not block the others.
     complete = not requests or any(request.verdict != "refuse" for request in requests)
     # Agents that authenticate through AWS request no certificate.
@@ -104,15 +115,22 @@ async def _accept(
         and not cluster.spec.hubAcceptsClient
         and ARN_ANNOTATION not in cluster.metadata.annotations
     ):
-        say(NO_REQUEST.format(name=name))
+        report.note(NO_REQUEST.format(name=name))
     if cluster.spec.hubAcceptsClient:
-        say(ALREADY.format(name=name))
-        return complete
-    say(ACCEPTED.format(name=name) + (DRY_RUN if dry_run else ""))
+        text, result = ALREADY, "unchanged"
+    else:
+        text, result = ACCEPTED, "accepted"
+    report.add(
+        text.format(name=name),
+        kind=cluster.kind,
+        name=name,
+        result=result,
+        changed=not cluster.spec.hubAcceptsClient,
+    )
     return complete
 
 
-def _report(request: Request, cluster: str, *, done: bool, dry_run: bool) -> None:
+def _report(request: Request, cluster: str, report: ChangeReport, *, done: bool) -> None:
     texts = {
         "approve": APPROVED if done else APPROVED_BEFORE,
         "approved": APPROVED_BEFORE,
@@ -123,4 +141,11 @@ def _report(request: Request, cluster: str, *, done: bool, dry_run: bool) -> Non
     text = texts[request.verdict].format(
         request=cell(request.name), name=cluster, reason=cell(request.reason)
     )
-    say(text + (DRY_RUN if done and dry_run else ""))
+    results = {"approve": "approved", "approved": "unchanged", "denied": "denied", "refuse": "refused"}
+    report.add(
+        text,
+        kind="CertificateSigningRequest",
+        name=request.name,
+        result=results[request.verdict] if done or request.verdict != "approve" else "unchanged",
+        changed=done,
+    )

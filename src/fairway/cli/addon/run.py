@@ -1,6 +1,7 @@
 """`fairway addon`: install Fairway's add-on on a hub, show its status, and remove it."""
 
 import asyncio
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from difflib import get_close_matches
@@ -17,7 +18,7 @@ from fairway.cli.addon.wait import hashes, wait_running
 from fairway.cli.addon.writer import Step, is_offered, providers_of, remove, require_add_ons, written_for
 from fairway.cli.addon.writer import install as write
 from fairway.cli.client.session import talk
-from fairway.cli.errors import EXIT_NO, EXIT_OK
+from fairway.cli.errors import EXIT_NO, EXIT_OK, NegativeAnswerError
 from fairway.cli.options.hub import HubChoice
 from fairway.cli.options.output import OutputFormat
 from fairway.cli.options.wait import refuse_contradictions
@@ -126,8 +127,7 @@ def status(name: str, output: OutputFormat, hub: HubChoice) -> int:
 
     state = talk(hub, work)
     if state is None:
-        say(NOT_INSTALLED.format(name=ADD_ONS[name], provider=name))
-        return EXIT_NO
+        raise NegativeAnswerError(NOT_INSTALLED.format(name=ADD_ONS[name], provider=name))
     if output == "table":
         say(state.summary())
     if state.clusters or output != "table":
@@ -141,8 +141,9 @@ def uninstall(name: str, timeout: float, dry_run: bool, output: OutputFormat, hu
         return await _uninstall(client, name, timeout=timeout, dry_run=dry_run)
 
     steps, left, namespaces = talk(hub, work)
+    beside = None if output == "table" else sys.stderr
     if not steps:
-        say(NOTHING_THERE.format(name=ADD_ONS[name]))
+        say(NOTHING_THERE.format(name=ADD_ONS[name]), stream=beside)
     elif output == "table":
         emit([step.row() for step in steps], columns=COLUMNS)
     if output != "table":
@@ -154,7 +155,7 @@ def uninstall(name: str, timeout: float, dry_run: bool, output: OutputFormat, hu
     if left:
         one = len(left) == 1
         word = "cluster responds" if one else "clusters respond"
-        say(LEFT.format(clusters=", ".join(left), word=word))
+        say(LEFT.format(clusters=", ".join(left), word=word), stream=beside)
         return EXIT_NO
     return EXIT_OK
 

@@ -6,6 +6,7 @@ from fairway.cli.lazy import runs
 from fairway.cli.options.dry_run import dry_run_option
 from fairway.cli.options.hub import hub_options
 from fairway.cli.options.names import complete
+from fairway.cli.options.output import output_option
 from fairway.cli.options.wait import wait_options
 
 
@@ -49,6 +50,7 @@ Exit status: 0 accepted, and with --wait available; 1 a pending request was not 
 )
 @wait_options("Wait until the clusters have joined and are available.")
 @dry_run_option
+@output_option
 @hub_options
 @click.pass_context
 @runs("fairway.cli.accept.run:accept")

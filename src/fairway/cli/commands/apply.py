@@ -5,6 +5,7 @@ import click
 from fairway.cli.lazy import runs
 from fairway.cli.options.dry_run import dry_run_option
 from fairway.cli.options.hub import hub_options
+from fairway.cli.options.output import output_option
 
 
 @click.command(
@@ -33,6 +34,7 @@ Exit status: 0 applied, 2 bad input, or the hub refused an object.
 )
 @click.option("--force-conflicts", is_flag=True, help="Take over fields that other managers own.")
 @dry_run_option
+@output_option
 @hub_options
 @runs("fairway.cli.apply:apply")
 def apply() -> None:

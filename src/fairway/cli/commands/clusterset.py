@@ -6,13 +6,12 @@ from typing import Any, Final, TypeVar
 import click
 
 from fairway.cli.lazy import runs
+from fairway.cli.options.dry_run import dry_run_option
 from fairway.cli.options.hub import hub_options
 from fairway.cli.options.names import complete
+from fairway.cli.options.output import output_option
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
-dry_run_option: Final = click.option(
-    "--dry-run", is_flag=True, help="Send dry-run requests and write nothing."
-)
 
 
 def _namespaces(command: _Command) -> _Command:
@@ -56,6 +55,7 @@ Examples:
 @_set_argument
 @_namespaces
 @dry_run_option
+@output_option
 @hub_options
 @runs("fairway.cli.clusterset:bind")
 def bind() -> None:
@@ -72,6 +72,7 @@ Examples:
 @_set_argument
 @_namespaces
 @dry_run_option
+@output_option
 @hub_options
 @runs("fairway.cli.clusterset:unbind")
 def unbind() -> None:
@@ -102,6 +103,7 @@ A cluster belongs to one such set at a time; adding it to another removes it fro
     help="Clusters, separated by commas. Can be repeated.",
 )
 @dry_run_option
+@output_option
 @hub_options
 @runs("fairway.cli.clusterset:fill")
 def fill() -> None:

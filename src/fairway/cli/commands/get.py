@@ -14,7 +14,9 @@ from fairway.cli.options.output import FORMATS, note_wide, output_option
 from fairway.cli.resource_names import ALIASES, NAMES, resource_of, separate_names
 
 NO_SUCH_KIND: Final = "No such kind {word!r}{hint}"
-BAD_NAMESPACE: Final = "{text!r} is not a valid namespace name"
+BAD_NAMESPACE: Final = (
+    "{text!r} is not a valid namespace name; use lower-case letters, digits and '-', at most 63 characters"
+)
 _NAMESPACE: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 

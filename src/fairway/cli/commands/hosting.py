@@ -173,6 +173,7 @@ Examples:
     metavar="SECONDS",
     help="Fail if --wait takes longer than this.",
 )
+@output_option
 @hub_options
 @runs("fairway.cli.hosting.request:delete")
 def delete() -> None:

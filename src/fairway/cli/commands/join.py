@@ -173,6 +173,7 @@ Exit status: 0 done, 2 bad input, or the cluster is unreachable.
 @click.option("--name", required=True, metavar="NAME", help="Name of the cluster on the hub.")
 @state_option
 @cluster_options
+@output_option
 @runs("fairway.cli.join.leave:leave")
 def leave() -> None:
     """Remove everything that joining created on a cluster, and delete its identity.
@@ -196,6 +197,7 @@ Exit status: 0 all works released, 1 the cluster is still a member, or works are
 )
 @click.argument("name", metavar="CLUSTER", shell_complete=complete("namespaces"))
 @dry_run_option
+@output_option
 @hub_options
 @runs("fairway.cli.join.forget:forget")
 def forget() -> None:

@@ -5,6 +5,7 @@ import click
 from fairway.cli.lazy import runs
 from fairway.cli.options.dry_run import dry_run_option
 from fairway.cli.options.hub import hub_options
+from fairway.cli.options.output import output_option
 
 
 @click.command(
@@ -36,6 +37,7 @@ Exit status: 0 deleted, or nothing was installed; 1 not confirmed, or not finish
     metavar="SECONDS",
     help="Time in which everything must be deleted.",
 )
+@output_option
 @hub_options
 @runs("fairway.cli.install.process:uninstall")
 def uninstall() -> None:

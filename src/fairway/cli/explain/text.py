@@ -60,7 +60,7 @@ def lines(
     for advice in explanation.advice:
         yield f"{advice.kind}: {advice.message if everything else advice.brief}"
         # A remedy that names this command is of no use here.
-        if advice.remedy and not advice.remedy.startswith("fairway explain "):
+        if advice.remedy and ": fairway explain " not in advice.remedy:
             yield f"    remedy: {advice.remedy}"
     if explanation.cluster is not None:
         yield ""

@@ -20,11 +20,16 @@ from fairway.cli.options.hub import HubChoice
 from fairway.cli.options.output import OutputFormat
 from kubewire.api.selector import SelectorError
 from kubewire.client import Client, Forbidden, NotFound, Resource
+from kubewire.client.errors import BadRequest
 
 NAMES_AND_LABELS: Final = "give either names or -l, not both"
 ONE_OR_ALL: Final = "give either -n or -A, not both"
 EVENTS_OF_WHAT: Final = "--output-watch-events requires --watch"
 WATCH_AS_TABLE: Final = "--watch requires -o table or -o wide"
+BAD_SELECTOR: Final = (
+    "-l {given!r} is not a label selector: {reason}; write for example env=prod, 'env in (prod,stage)' "
+    "or !edge"
+)
 BAD_SET: Final = "cluster set {name} has an invalid selector: {reason}"
 
 
@@ -118,10 +123,15 @@ def _get(
         if clusterset is not None:
             selected = ",".join(filter(None, (labels, await _members(client, clusterset))))
         view = make(Wanted(names=names, namespace=where, labels=selected))
-        if watch:
-            await listing.watch(client, view, output, events=events)
-        else:
-            await listing.show(client, view, output)
+        try:
+            if watch:
+                await listing.watch(client, view, output, events=events)
+            else:
+                await listing.show(client, view, output)
+        except BadRequest as error:
+            if not labels:
+                raise
+            raise click.UsageError(BAD_SELECTOR.format(given=labels, reason=error.message)) from None
 
     return _talk(hub, work, endless=watch)
 

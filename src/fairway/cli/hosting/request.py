@@ -10,6 +10,7 @@ from fairway.cli.errors import EXIT_NO, EXIT_OK, BadInputError, NegativeAnswerEr
 from fairway.cli.options.hub import HubChoice
 from fairway.cli.options.output import OutputFormat
 from fairway.cli.output import emit
+from fairway.cli.report import ChangeReport
 from fairway.cli.text import say
 from fairway.workloads.hosting.requests.conditions import HOST_AVAILABLE
 from fairway.workloads.hosting.workload import is_adopted
@@ -55,19 +56,21 @@ def explain_request(request: str, *, output: OutputFormat, hub: HubChoice) -> in
     return EXIT_OK if request_read.status.hostingCluster is not None else EXIT_NO
 
 
-def delete(request: str, wait: bool, timeout: float, hub: HubChoice) -> int:
+def delete(request: str, wait: bool, timeout: float, output: OutputFormat, hub: HubChoice) -> int:
     namespace, name = _parse(request)
     deleted, remaining = talk(hub, lambda client: _delete(client, namespace, name, timeout if wait else None))
     if is_adopted(deleted) and deleted.status.hostingCluster is not None:
         say(RELEASED.format(name=request, host=deleted.status.hostingCluster.name))
         return EXIT_OK
     if remaining is None:
-        say(DELETED.format(name=request))
-        return EXIT_OK
-    host = remaining.status.hostingCluster.name if remaining.status.hostingCluster else "-"
-    if wait:
-        raise NegativeAnswerError(TOO_LONG.format(name=request, seconds=timeout, host=host))
-    say(DELETING.format(name=request, host=host))
+        text, result = DELETED.format(name=request), "deleted"
+    else:
+        host = remaining.status.hostingCluster.name if remaining.status.hostingCluster else "-"
+        if wait:
+            raise NegativeAnswerError(TOO_LONG.format(name=request, seconds=timeout, host=host))
+        text, result = DELETING.format(name=request, host=host), "deleting"
+    with ChangeReport(output) as report:
+        report.add(text, kind=HOSTED_CLUSTER_REQUESTS.kind, namespace=namespace, name=name, result=result)
     return EXIT_OK
 
 

@@ -13,7 +13,9 @@ from fairway.cli.files.export import export
 from fairway.cli.install.differences import Difference, differences
 from fairway.cli.install.removal import agent_roles, data, definitions, delete, installed
 from fairway.cli.options.hub import HubChoice
+from fairway.cli.options.output import OutputFormat
 from fairway.cli.output import emit
+from fairway.cli.report import ChangeReport
 from fairway.cli.text import cell, say
 from fairway.install.installation import Document, Installation, Mode, documents
 from kubewire.client import Client
@@ -82,7 +84,9 @@ def install(
     return EXIT_NO if changes else EXIT_OK
 
 
-def uninstall(*, delete_data: bool, yes: bool, dry_run: bool, timeout: float, hub: HubChoice) -> int:
+def uninstall(
+    *, delete_data: bool, yes: bool, dry_run: bool, timeout: float, output: OutputFormat, hub: HubChoice
+) -> int:
     """Delete the installation, after a confirmation."""
     server = connection_to(hub).server
 
@@ -100,7 +104,7 @@ def uninstall(*, delete_data: bool, yes: bool, dry_run: bool, timeout: float, hu
         objects = HubObjects(client, field_manager=FIELD_MANAGER)
         async with asyncio.timeout(timeout):
             for group in planned:
-                await delete(objects, group, report=lambda name: say(f"{cell(name)} deleted"))
+                await delete(objects, group, report=lambda document: _report_deleted(report, document))
 
     async def left(client: Client) -> list[Document]:
         objects = HubObjects(client, field_manager=FIELD_MANAGER)
@@ -110,22 +114,36 @@ def uninstall(*, delete_data: bool, yes: bool, dry_run: bool, timeout: float, hu
     planned = talk(hub, plan)
     count = sum(map(len, planned))
     if not count:
-        say(NOTHING.format(server=server))
+        with ChangeReport(output) as report:
+            report.note(NOTHING.format(server=server))
         return EXIT_OK
     if dry_run:
-        for group in planned:
-            for document in group:
-                say(f"{cell(name_of(document))} (dry run)")
+        with ChangeReport(output, dry_run=True) as report:
+            for group in planned:
+                for document in group:
+                    _report_deleted(report, document)
         return EXIT_OK
     if not yes and not (
         sys.stdin.isatty() and click.confirm(SURE.format(count=count, server=server), err=True)
     ):
         raise NegativeAnswerError(NOT_SURE)
-    try:
-        talk(hub, carry_out)
-    except TimeoutError:
-        raise NegativeAnswerError(_unfinished(talk(hub, left), seconds=timeout)) from None
+    with ChangeReport(output) as report:
+        try:
+            talk(hub, carry_out)
+        except TimeoutError:
+            raise NegativeAnswerError(_unfinished(talk(hub, left), seconds=timeout)) from None
     return EXIT_OK
+
+
+def _report_deleted(report: ChangeReport, document: Document) -> None:
+    meta = document["metadata"]
+    report.add(
+        f"{cell(name_of(document))} deleted",
+        kind=document["kind"],
+        namespace=meta.get("namespace", ""),
+        name=meta["name"],
+        result="deleted",
+    )
 
 
 async def _roles(objects: HubObjects, crds: list[Document]) -> list[Document]:

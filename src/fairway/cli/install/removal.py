@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Final
 
-from fairway.cli.client.hub_objects import HubObjects, name_of
+from fairway.cli.client.hub_objects import HubObjects
 from fairway.install.installation import NAME, OURS, PART_OF, Document
 
 LABEL: Final = f"{PART_OF}={NAME}"
@@ -47,7 +47,7 @@ AGENT_ROLES: Final = (
 """ClusterRoles that the controller ``acceptance`` creates for agents."""
 POLL_SECONDS: Final = 0.5
 
-Report = Callable[[str], None]
+Report = Callable[[Document], None]
 
 
 async def installed(objects: HubObjects) -> AsyncIterator[Document]:
@@ -96,7 +96,7 @@ async def delete(objects: HubObjects, documents: list[Document], *, report: Repo
         await objects.delete(document)
     for document in documents:
         await _gone(objects, document)
-        report(name_of(document))
+        report(document)
 
 
 async def _gone(objects: HubObjects, document: Document) -> None:

@@ -10,8 +10,9 @@ from fairway.cli.client.names import NAMESPACES
 from fairway.cli.client.objects import listed
 from fairway.cli.client.session import NOTE, talk, unknown
 from fairway.cli.errors import EXIT_NO, EXIT_OK, NegativeAnswerError
-from fairway.cli.options.dry_run import DRY_RUN
 from fairway.cli.options.hub import HubChoice
+from fairway.cli.options.output import OutputFormat
+from fairway.cli.report import ChangeReport
 from fairway.cli.text import cell, say
 from fairway.controllers.addons.names import OLD_PRE_DELETE, PRE_DELETE
 from fairway.controllers.cluster_names import PREFIX, WORK
@@ -46,12 +47,13 @@ OBJECTS_STAY: Final = (
 )
 
 
-def forget(name: str, dry_run: bool, hub: HubChoice) -> int:
+def forget(name: str, dry_run: bool, output: OutputFormat, hub: HubChoice) -> int:
     async def work(client: Client) -> bool:
         await _require_removed(client, name)
-        return await _release(client, name, dry_run=dry_run)
+        return await _release(client, name, report, dry_run=dry_run)
 
-    return EXIT_OK if talk(hub, work) else EXIT_NO
+    with ChangeReport(output, dry_run=dry_run) as report:
+        return EXIT_OK if talk(hub, work) else EXIT_NO
 
 
 async def _require_removed(client: Client, name: str) -> None:
@@ -82,11 +84,11 @@ async def _require_removed(client: Client, name: str) -> None:
         raise NegativeAnswerError(ANSWERS.format(name=name))
 
 
-async def _release(client: Client, name: str, *, dry_run: bool) -> bool:
+async def _release(client: Client, name: str, report: ChangeReport, *, dry_run: bool) -> bool:
     hooks = frozenset({PRE_DELETE, OLD_PRE_DELETE})
     add_ons = await listed(client, MANAGED_CLUSTER_ADD_ONS, namespace=name)
     results = [
-        await _release_object(client, MANAGED_CLUSTER_ADD_ONS, add_on.metadata, hooks, dry_run)
+        await _release_object(client, report, MANAGED_CLUSTER_ADD_ONS, add_on.metadata, hooks, dry_run)
         for add_on in add_ons
         if add_on.metadata.deletionTimestamp is not None and hooks.intersection(add_on.metadata.finalizers)
     ]
@@ -95,21 +97,36 @@ async def _release(client: Client, name: str, *, dry_run: bool) -> bool:
     waiting = [work for work in held if work.metadata.deletionTimestamp is not None]
     for work in waiting:
         finalizer = frozenset({MANIFEST_WORK_FINALIZER})
-        results.append(await _release_object(client, MANIFEST_WORKS, work.metadata, finalizer, dry_run))
+        results.append(
+            await _release_object(client, report, MANIFEST_WORKS, work.metadata, finalizer, dry_run)
+        )
     members = await listed(client, MANAGED_CLUSTERS, fields=f"metadata.name={name}")
     for work in held:
         if work not in waiting:
             text = NOT_YET if members and add_ons else KEPT
-            say(text.format(namespace=name, name=cell(work.metadata.name)))
+            words = text.format(namespace=name, name=cell(work.metadata.name))
+            report.add(
+                words,
+                kind=work.kind,
+                namespace=name,
+                name=work.metadata.name,
+                result="kept",
+                changed=False,
+            )
     if not results:
-        say(NOTHING.format(name=name))
+        report.note(NOTHING.format(name=name))
     if waiting:
         say(NOTE.format(text=OBJECTS_STAY), stream=sys.stderr)
     return all(results)
 
 
 async def _release_object(
-    client: Client, resource: Resource[Any], meta: ObjectMeta, finalizers: frozenset[str], dry_run: bool
+    client: Client,
+    report: ChangeReport,
+    resource: Resource[Any],
+    meta: ObjectMeta,
+    finalizers: frozenset[str],
+    dry_run: bool,
 ) -> bool:
     names = {"kind": resource.kind, "namespace": meta.namespace, "name": cell(meta.name)}
     kept = [finalizer for finalizer in meta.finalizers if finalizer not in finalizers]
@@ -123,11 +140,17 @@ async def _release_object(
             namespace=meta.namespace,
             dry_run=dry_run,
         )
+        text, result = RELEASED, "released"
     except NotFound:
-        say(DELETED.format(**names))
+        text, result = DELETED, "deleted"
     except Conflict:
-        say(CHANGED.format(**names))
-        return False
-    else:
-        say(RELEASED.format(**names) + (DRY_RUN if dry_run else ""))
-    return True
+        text, result = CHANGED, "conflict"
+    report.add(
+        text.format(**names),
+        kind=resource.kind,
+        namespace=meta.namespace,
+        name=meta.name,
+        result=result,
+        changed=result == "released",
+    )
+    return result != "conflict"

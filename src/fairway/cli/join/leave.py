@@ -8,7 +8,8 @@ from fairway.cli.errors import BadInputError
 from fairway.cli.join.bootstrap import default_state
 from fairway.cli.join.messages import cluster_message
 from fairway.cli.join.process import cluster_connection, klusterlet_errors
-from fairway.cli.text import say
+from fairway.cli.options.output import OutputFormat
+from fairway.cli.report import ChangeReport
 from fairway.klusterlet import unjoin
 from fairway.klusterlet.state import State
 from kubewire.client import Client, KubeError
@@ -25,36 +26,45 @@ NOT_RELEASED: Final = (
 )
 
 
-def leave(name: str, state: Path | None, kubeconfig: str | None, cluster_context: str | None) -> None:
+def leave(
+    name: str,
+    state: Path | None,
+    kubeconfig: str | None,
+    cluster_context: str | None,
+    output: OutputFormat,
+) -> None:
     connection = cluster_connection(kubeconfig, cluster_context)
 
     async def work(held: State) -> None:
         hub = None
         if held.certificate() is None:
-            say(NO_IDENTITY.format(folder=held.folder, name=name))
+            report.note(NO_IDENTITY.format(folder=held.folder, name=name))
         else:
             hub = held.connection()
-            await _release(held)
+            await _release(held, report)
         async with Client(connection) as cluster:
             async for line in unjoin.leave(cluster, name=name, hub=hub, agent_id=held.agent_id):
-                say(line)
+                report.note(line)
 
-    with klusterlet_errors(), State.locked(state or default_state(name), cluster=name) as held:
-        try:
-            asyncio.run(work(held))
-        except KubeError as error:
-            raise BadInputError(cluster_message(error, connection)) from error
-        held.clear()
-    say(LEFT.format(name=name))
-    say(ON_HUB)
-    say(f"  kubectl delete managedcluster {name}")
-    say(f"  kubectl delete namespace {name}")
+    with ChangeReport(output) as report:
+        with klusterlet_errors(), State.locked(state or default_state(name), cluster=name) as held:
+            try:
+                asyncio.run(work(held))
+            except KubeError as error:
+                raise BadInputError(cluster_message(error, connection)) from error
+            held.clear()
+        report.add(LEFT.format(name=name), kind="ManagedCluster", name=name, result="left")
+        for line in (
+            ON_HUB,
+            *(f"  kubectl delete {kind} {name}" for kind in ("managedcluster", "namespace")),
+        ):
+            report.note(line)
 
 
-async def _release(held: State) -> None:
+async def _release(held: State, report: ChangeReport) -> None:
     try:
         # One attempt: leaving an unreachable hub must not block.
         async with Client(held.connection(), retry=Retry(asked=1, failed=0, unsent=0), timeout=10) as hub:
             await unjoin.release(hub, name=held.cluster)
     except KubeError as error:
-        say(NOT_RELEASED.format(why=error, name=held.cluster))
+        report.note(NOT_RELEASED.format(why=error, name=held.cluster))

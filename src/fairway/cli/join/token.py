@@ -24,9 +24,13 @@ VALID: Final = "The token is valid until {ends}. To join a cluster, run where it
 WRITTEN: Final = "The token in {file} is valid until {ends}. To join a cluster, run where its kubeconfig is:"
 THEN: Final = "To accept it, run here:"
 COULD_NOT_WRITE: Final = "cannot write {file}: {why}"
+NO_FOLDER: Final = "--out {file}: there is no folder {folder}; create it, or name a file in another folder"
 
 
 def token(name: str, hours: int, out: Path | None, output: OutputFormat, hub: HubChoice) -> None:
+    if out is not None and not out.parent.is_dir():
+        raise BadInputError(NO_FOLDER.format(file=out, folder=out.parent))
+
     async def work(client: Client) -> dict[str, Any]:
         await grant(client)
         made = await bootstrap_token(client, seconds=hours * 3600)
