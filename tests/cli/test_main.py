@@ -172,6 +172,7 @@ main()
 @pytest.mark.parametrize(
     ("module", "arguments"),
     [
+        ("typing", ["--help"]),
         ("click", ["--help"]),
         ("fairway.cli.commands.place", ["place", "-f", "none.yaml"]),
         ("numpy", ["place", "-f", "none.yaml"]),

@@ -35,7 +35,9 @@ get providers
 get scores
 get scores --cluster nosuch
 hosting capacity -f hosting
+hosting adopt -f hosting
 hosting drain host-1 -f hosting
+hosting lose -f hosting
 hosting place -f hosting
 hosting rebalance -f hosting
 hosting recover host-9 -f hosting

@@ -2,11 +2,10 @@
 
 import os
 import signal
-from types import FrameType
-from typing import Final
 
-INTERRUPTED: Final = "fairway: interrupted"
-EXIT_INTERRUPTED: Final = 130
+# No Final, no FrameType: until this module is imported, Ctrl-C ends in a traceback, and typing takes longest of all.
+INTERRUPTED = "fairway: interrupted"
+EXIT_INTERRUPTED = 130
 
 
 def exit_on_interrupt() -> None:
@@ -22,6 +21,6 @@ def raise_on_interrupt() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _exit(_number: int, _frame: FrameType | None) -> None:
+def _exit(_number: int, _frame: object) -> None:
     os.write(2, f"{INTERRUPTED}\n".encode())
     os._exit(EXIT_INTERRUPTED)

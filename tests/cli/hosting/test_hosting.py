@@ -22,9 +22,11 @@ from fairway.cli.hosting.run import (
     WITHIN_POLICY,
     WITHIN_POLICY_AMONG,
     check_hash,
+    violation_rows,
 )
 from fairway.cli.main import run
 from fairway.workloads.hosting.planning.moves import FOREIGN
+from fairway.workloads.hosting.planning.violations import Violation
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "hosting"
 NOW = ("--now", "2026-03-02T12:00:00Z")
@@ -290,3 +292,17 @@ def test_clusters_that_a_status_leaves_out_are_counted() -> None:
     rejection = HostingRejection(reason="full", plugin="Fit", count=17, clusters=clusters)
     assert _first_clusters(rejection) == "c1,c2,c3,c4,c5 and 12 more"
     assert _first_clusters(structs.replace(rejection, count=5)) == "c1,c2,c3,c4,c5"
+
+
+def test_violation_that_moves_reduce_has_one_row() -> None:
+    def over(host: str, message: str) -> Violation:
+        return Violation(host=host, limit="slots", message=message, weight=1.0)
+
+    before = (over("a", "3 too many"), over("b", "1 too many"), over("c", "2 too many"))
+    after = (over("a", "1 too many"), over("c", "2 too many"), over("d", "1 too many"))
+    assert [tuple(row.values()) for row in violation_rows(before, after)] == [
+        ("a", "3 too many", "1 too many"),
+        ("b", "1 too many", "resolved"),
+        ("c", "2 too many", "remains"),
+        ("d", "1 too many", "new"),
+    ]

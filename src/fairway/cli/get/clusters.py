@@ -22,6 +22,7 @@ NO_CLUSTER: Final = "name,!name"
 
 class Clusters(View):
     noun, nouns = "cluster", "clusters"
+    less = ("version", "accepted", "memory", "cpu")
     shown = (MANAGED_CLUSTERS,)
     columns: Final = {
         "name": "Name",
@@ -73,6 +74,7 @@ def _amount(amounts: Mapping[str, str | int | float], name: str) -> str:
 
 class ClusterSets(View):
     noun, nouns = "cluster set", "cluster sets"
+    less = ("managed",)
     shown = (MANAGED_CLUSTER_SETS,)
     beside = (MANAGED_CLUSTER_SET_BINDINGS,)
     columns: Final = {

@@ -56,7 +56,7 @@ async def _show_table(client: Client, view: View) -> None:
         say(view.nothing(), stream=sys.stderr)
         return
     if sys.stdout.isatty():
-        emit(rows, columns=view.columns)
+        emit(rows, columns=view.columns, less=view.less)
         return
     lines = Lines(view.columns)
     lines.fit(rows)
@@ -102,7 +102,8 @@ class _TableWatch:
         self._view = view
         self._events = events
         timed = {"time": "Time"} if view.timed else {}
-        self._lines = Lines({**timed, **({"event": "Event"} if events else {}), **view.columns})
+        columns = {**timed, **({"event": "Event"} if events else {}), **view.columns}
+        self._lines = Lines(columns, less=view.less)
         self._printed: dict[Lot, dict[str, Row]] = {}
         self._changed_lots: dict[Lot, None] = {}
         """In the order of the changes."""

@@ -28,6 +28,7 @@ DROPPED: Final = "no longer selected"
 
 class Placements(View):
     noun, nouns = "placement", "placements"
+    less = ("reason",)
     shown = (PLACEMENTS,)
     beside = (PLACEMENT_DECISIONS,)
 
@@ -85,6 +86,8 @@ def _few(names: list[str]) -> str:
 
 class Decisions(View):
     noun, nouns = "placement with decisions", "decisions"
+    # The reason has the score.
+    less = ("group", "score", "namespace", "time")
     timed = True
     gather = GATHER_SECONDS
     shown = (PLACEMENT_DECISIONS,)

@@ -26,6 +26,7 @@ COLUMNS: Final = {
 
 class Requests(View):
     noun, nouns = "HostedClusterRequest", "HostedClusterRequests"
+    less = ("score", "age", "size", "reason")
     shown = (HOSTED_CLUSTER_REQUESTS,)
 
     def __init__(self, wanted: Wanted) -> None:

@@ -131,7 +131,7 @@ def _get(
         except BadRequest as error:
             if not labels:
                 raise
-            raise click.UsageError(BAD_SELECTOR.format(given=labels, reason=error.message)) from None
+            raise BadInputError(BAD_SELECTOR.format(given=labels, reason=error.message)) from None
 
     return _talk(hub, work, endless=watch)
 

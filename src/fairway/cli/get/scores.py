@@ -21,6 +21,7 @@ _Lot = tuple[str, str, str]
 
 class Scores(View):
     noun, nouns = "score", "scores"
+    less = ("age", "valid", "resource")
     shown = (ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTER_SCORES)
     columns: Final = {
         "cluster": "Cluster",

@@ -57,6 +57,8 @@ class View(abc.ABC):
     nouns: ClassVar[str]
     timed: ClassVar[bool] = False
     """Whether a watch shows the time of each change."""
+    less: ClassVar[tuple[str, ...]] = ()
+    """Columns that a narrow terminal leaves out first, in order."""
     gather: ClassVar[float] = 0.0
     """Seconds for which a watch collects changes before it prints them."""
 
@@ -153,8 +155,8 @@ class Lines:
     On a terminal, the first rows decide which columns fit, and wide cells are folded; elsewhere nothing is cut.
     """
 
-    def __init__(self, columns: Mapping[str, str]) -> None:
-        self._columns = columns
+    def __init__(self, columns: Mapping[str, str], *, less: Collection[str] = ()) -> None:
+        self._columns, self._less = columns, less
         self._widths = [len(title) for title in columns.values()]
         self._limit = terminal_width()
         self._layout = Layout(tuple(range(len(columns))), tuple(self._widths))
@@ -169,7 +171,7 @@ class Lines:
             Column(key=key, title=title, width=width)
             for (key, title), width in zip(self._columns.items(), self._widths, strict=True)
         ]
-        self._layout = fit(measured, width=self._limit)
+        self._layout = fit(measured, width=self._limit, less=self._less)
 
     def header(self) -> str:
         line = self._line([title.upper() for title in self._columns.values()])

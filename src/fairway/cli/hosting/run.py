@@ -30,6 +30,7 @@ from fairway.workloads.hosting import drain as plan_drain
 from fairway.workloads.hosting import place as place_all
 from fairway.workloads.hosting import rebalance as plan_moves
 from fairway.workloads.hosting.fleet.placement_promises import describe_promises
+from fairway.workloads.hosting.planning.violations import Violation
 from fairway.workloads.hosting.requests.refusal_groups import content_of, group_of
 from fairway.workloads.hosting.workload import MOVE_PLAN, MOVE_TO, key_of
 from fairway.workloads.placement.debits import debits_of
@@ -338,22 +339,22 @@ async def _approve(client: Client, moves: Iterable[Move], plan: str) -> None:
         )
 
 
+def violation_rows(before: Iterable[Violation], after: Iterable[Violation]) -> list[dict[str, str]]:
+    """Return one row for each violation, with what becomes of it."""
+    # With fewer hosted clusters on the host, a violation has another message, and is still the same one.
+    left = {(violation.host, violation.limit): violation.message for violation in after}
+    rows = []
+    for violation in before:
+        message = left.pop((violation.host, violation.limit), RESOLVED)
+        state = REMAINS if message == violation.message else message
+        rows.append({"host": violation.host, "problem": violation.message, "after": state})
+    return rows + [{"host": host, "problem": message, "after": NEW} for (host, _), message in left.items()]
+
+
 def _print_plan(plan: MovePlan) -> None:
-    rows = [
-        {
-            "host": violation.host,
-            "problem": violation.message,
-            "after": REMAINS if violation in plan.after else RESOLVED,
-        }
-        for violation in plan.before
-    ]
-    rows += [
-        {"host": violation.host, "problem": violation.message, "after": NEW}
-        for violation in plan.after
-        if violation not in plan.before
-    ]
-    after = {"after": "After the moves"} if plan.moves else {}
-    emit(rows, columns={"host": "Host", "problem": "Violation", **after})
+    rows = violation_rows(plan.before, plan.after)
+    columns = {"host": "Host", "problem": "Violation"}
+    emit(rows, columns={**columns, "after": "After the moves"} if plan.moves else columns)
     say()
     if plan.moves:
         _print_moves(plan)

@@ -14,6 +14,7 @@ from fairway.workloads.hosting.state import HostingState
 
 OVER: Final = "carries {amount} {resource} more than the policy allows"
 TENANT: Final = "carries {count} hosted clusters of tenant {tenant}, and the policy allows one"
+SPARE: Final = "spareHosts"
 NO_SPARE: Final = "{count} of its hosted clusters would not fit elsewhere if it failed"
 
 
@@ -22,6 +23,8 @@ class Violation:
     """Where a host violates a policy. ``weight`` compares violations: the larger, the worse."""
 
     host: str
+    limit: str
+    """What is violated: a resource, a tenant, or the spare hosts. Moves may change the message, and leave the limit."""
     message: str
     weight: float
 
@@ -35,7 +38,9 @@ def violations(state: HostingState, among: Collection[HostKey] | None = None) ->
             continue
         if stranded := Evacuation.of(state.snapshot(), policy).stranded(among=names):
             host, count = stranded
-            broken.append(Violation(host=host, message=NO_SPARE.format(count=count), weight=float(count)))
+            broken.append(
+                Violation(host=host, limit=SPARE, message=NO_SPARE.format(count=count), weight=float(count))
+            )
     return tuple(broken)
 
 
@@ -67,7 +72,7 @@ def _of_host(state: HostingState, name: str) -> Iterator[Violation]:
             if left < 0:
                 share = -left / max(1, facts.capacity.total.get(resource, 0))
                 words = OVER.format(amount=shown(resource, -left), resource=resource)
-                yield Violation(host=name, message=words, weight=1 + share)
+                yield Violation(host=name, limit=resource, message=words, weight=1 + share)
     if keeps_tenants_apart(state, facts):
         tenants: dict[str, int] = {}
         for resident in state.on(facts.key):
@@ -76,4 +81,4 @@ def _of_host(state: HostingState, name: str) -> Iterator[Violation]:
         for tenant, count in sorted(tenants.items()):
             if count > 1:
                 words = TENANT.format(count=count, tenant=tenant)
-                yield Violation(host=name, message=words, weight=float(count - 1))
+                yield Violation(host=name, limit=f"tenant {tenant}", message=words, weight=float(count - 1))
