@@ -164,18 +164,21 @@ async def test_waiting_workload_is_bound_when_it_is_allowed() -> None:
 async def test_waiting_workload_is_given_back_when_its_wait_times_out() -> None:
     hub = Hub()
     allowed: list[WorkloadKey] = []
-    returned: list[tuple[str, tuple[str, ...]]] = []
+    returned: list[tuple[str, list[str]]] = []
     async with running(
         hub,
         Approval(),
         allowed=allowed,
         on_returned=lambda workload_returned: returned.append(
-            (workload_returned.key.name, workload_returned.reasons)
+            (
+                workload_returned.key.name,
+                [reason for rejection in workload_returned.rejections for reason in rejection.reasons],
+            )
         ),
     ) as loop:
         loop.put(workload("w"))
         await asyncio.sleep(61)
-        assert returned == [("w", ("Approval: timed out after waiting 60 seconds",))]
+        assert returned == [("w", ["timed out after waiting 60 seconds"])]
         allowed.append(WorkloadKey("ns", "w", "uid-w"))
         loop.on_event(Event(label="w is allowed", excluded=allowed[0]))
         await loop.quiet()

@@ -213,6 +213,3 @@ def test_builtin_providers_run_inline(monkeypatch: pytest.MonkeyPatch, file: Pat
 def test_context_without_cluster_is_reported() -> None:
     with pytest.raises(OptionsError, match="--managed-kubeconfig"):
         CONTEXT.local_client()
-    with pytest.raises(OptionsError, match="--cluster-name"):
-        CONTEXT.cluster_name()
-    assert Context(name="x", cluster="c1").cluster_name() == "c1"

@@ -267,13 +267,3 @@ async def test_unauthorized_write_is_reported(fleet: HubFleet, client: Client) -
         with pytest.raises(WriteRefused, match="the hub refuses") as caught:
             await sink_of(stranger).find(cluster)
     assert caught.value.reason == "Forbidden"
-
-
-async def test_clusters_of_provider_are_listed(fleet: HubFleet, client: Client) -> None:
-    name = fleet.name("queue")
-    sink, other = sink_of(client, provider=name), sink_of(client, provider=fleet.name("other"))
-    clusters = [await fleet.namespace(short) for short in ("c1", "c2", "c3")]
-    for cluster in clusters[:2]:
-        await sink.write(cluster, WELL, stored=None)
-    await other.write(clusters[2], WELL, stored=None)
-    assert await sink.clusters() == tuple(clusters[:2])

@@ -4,7 +4,7 @@ import difflib
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, cast
 
 import msgspec
 from msgspec import Struct, ValidationError, structs
@@ -47,8 +47,6 @@ KubeObject = (
     | MachineMigration
 )
 
-S = TypeVar("S", bound=Struct)
-
 KINDS: Final[Mapping[tuple[str, str], type[Struct]]] = MappingProxyType(
     {
         (f"{GROUP}/v1", "ManagedCluster"): ManagedCluster,
@@ -77,7 +75,6 @@ KINDS: Final[Mapping[tuple[str, str], type[Struct]]] = MappingProxyType(
 
 NO_KIND: Final = "names no kind"
 UNKNOWN_KIND: Final = "is of an unknown kind"
-NOT_JSON: Final = "is not JSON"
 WRONG_SHAPE: Final = "does not have the shape of its kind"
 
 _LEGACY_SELECTOR: Final = "LegacyClusterSetLabel"  # v1beta1's word for ExclusiveClusterSetLabel

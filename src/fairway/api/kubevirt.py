@@ -15,7 +15,6 @@ KUBEVIRT_VERSION: Final = f"{KUBEVIRT_GROUP}/v1"
 
 # Phases of a migration.
 PENDING: Final = "Pending"
-SCHEDULING: Final = "Scheduling"
 SCHEDULED: Final = "Scheduled"
 PREPARING_TARGET: Final = "PreparingTarget"
 TARGET_READY: Final = "TargetReady"

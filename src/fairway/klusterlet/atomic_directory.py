@@ -80,9 +80,6 @@ class AtomicDirectory:
                 path.unlink(missing_ok=True)
         _flush(self.path)
 
-    def clear(self) -> None:
-        shutil.rmtree(self.path, ignore_errors=True)
-
 
 def make_private(path: Path) -> None:
     """Create the directory and its missing parents."""

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from kubewire.client import Client
 
 NEEDS_LOCAL: Final = "{name} reads the cluster it runs on: give its kubeconfig with --managed-kubeconfig"
-NEEDS_CLUSTER: Final = "{name} reads one cluster: name it with --cluster-name"
 
 
 class OptionsError(ValueError):
@@ -62,12 +61,6 @@ class Context:
         if self.local is None:
             raise OptionsError(NEEDS_LOCAL.format(name=self.name))
         return self.local
-
-    def cluster_name(self) -> str:
-        """Raises OptionsError."""
-        if not self.cluster:
-            raise OptionsError(NEEDS_CLUSTER.format(name=self.name))
-        return self.cluster
 
 
 Factory = Callable[[Mapping[str, Any], Context], Provider]

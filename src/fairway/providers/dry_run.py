@@ -22,6 +22,3 @@ class DryRunSink:
 
     async def remove(self, cluster: str, /) -> bool:
         return self.written.pop(cluster, None) is not None
-
-    async def clusters(self) -> tuple[str, ...]:
-        return tuple(sorted(self.written))

@@ -102,9 +102,6 @@ class ManagedClusterScores:
     async def remove(self, cluster: str, /) -> bool:
         return await as_sink_errors(self._remove_all(cluster), cluster=cluster)
 
-    async def clusters(self) -> tuple[str, ...]:
-        return await as_sink_errors(self._list(), cluster="")
-
     async def _list_own(self, cluster: str) -> list[ManagedClusterScore]:
         listing = await self._client.list(
             MANAGED_CLUSTER_SCORES, namespace=cluster, labels=selector_of(self._provider)
@@ -227,10 +224,6 @@ class ManagedClusterScores:
             await self._client.delete(MANAGED_CLUSTER_SCORES, name, namespace=cluster, uid=score.metadata.uid)
         except NotFound:
             return
-
-    async def _list(self) -> tuple[str, ...]:
-        listing = await self._client.list(MANAGED_CLUSTER_SCORES, labels=selector_of(self._provider))
-        return tuple(sorted({score.metadata.namespace for score in listing.items}))
 
 
 def calculators(names: Iterable[str]) -> dict[str, str]:

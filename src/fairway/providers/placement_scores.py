@@ -21,7 +21,6 @@ from fairway.providers.sink import (
     field_manager,
     is_owned_by,
     labels_of,
-    selector_of,
 )
 from kubewire.api.meta import FALSE, TRUE, find_condition, format_time
 from kubewire.client import AlreadyExists, Client, Conflict, NotFound, Patch
@@ -63,9 +62,6 @@ class AddOnPlacementScores:
 
     async def remove(self, cluster: str, /) -> bool:
         return await as_sink_errors(self._remove(cluster), cluster=cluster)
-
-    async def clusters(self) -> tuple[str, ...]:
-        return await as_sink_errors(self._list(), cluster="")
 
     def own_publication(self, score: AddOnPlacementScore) -> StoredPublication | None:
         """Return the content of ``score`` if this provider owns it; None otherwise."""
@@ -178,12 +174,6 @@ class AddOnPlacementScores:
         except NotFound:
             return False
         return True
-
-    async def _list(self) -> tuple[str, ...]:
-        listing = await self._client.list(
-            ADD_ON_PLACEMENT_SCORES, labels=selector_of(self._provider), fields=self.selector
-        )
-        return tuple(sorted(score.metadata.namespace for score in listing.items))
 
 
 def status_of(publication: Publication) -> dict[str, Any]:

@@ -89,9 +89,6 @@ class Sink(Protocol):
     async def remove(self, cluster: str, /) -> bool:
         """Return whether an own object was removed. Raises SinkError."""
 
-    async def clusters(self) -> tuple[str, ...]:
-        """Return the clusters with an own object. Raises SinkError."""
-
 
 async def as_sink_errors(request: Awaitable[_Result], *, cluster: str) -> _Result:
     """Convert errors of the hub and of the connection to SinkErrors."""

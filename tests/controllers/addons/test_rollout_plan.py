@@ -137,5 +137,5 @@ def test_release_never_exceeds_the_concurrency(members: dict[str, Member], size:
     assert not released or len(result.listed) <= size
     failed = sum(member is FAILED for member in members.values())
     assert not released or failed <= failures
-    if not result.breached and len(result.listed) < size:
+    if failed <= failures and len(result.listed) < size:
         assert released == {cluster for cluster, member in members.items() if member is WAITING}

@@ -95,8 +95,8 @@ def _check_identities(state: MachineState) -> None:
     migrations, table = state.table.all_migrations(), state.table
     sources = [migration.source for migration in migrations]
     assert len(sources) == len(set(sources)), "I4: two migrations of one machine"
-    for identity, owner in table.owners().items():
-        assert table.machines[owner].machine.identity == identity
+    for identity, entry in table.virtual_machines.items():
+        assert entry.owner is None or table.machines[entry.owner].machine.identity == identity
     for migration in migrations:
         if migration.phase in BEFORE_CUTOVER:
             assert table.owner_of(migration.identity) in (None, migration.source), (

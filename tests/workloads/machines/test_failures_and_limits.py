@@ -371,9 +371,7 @@ def test_f11_denied_machine_is_granted_by_the_event_that_makes_room() -> None:
     generation = world.state.ledger.generation
     world.delete("x")
     assert (world.holding("a"), world.state.ledger.generation) == (6, generation + 1)
-    assert [type(instruction) for instruction in world.queue][:1] == [instructions.RoomFreed] or any(
-        isinstance(instruction, instructions.WritePermit) for instruction in world.queue
-    )
+    assert any(isinstance(instruction, instructions.WritePermit) for instruction in world.queue)
 
 
 def test_f11_machine_that_was_denied_first_is_granted_first() -> None:

@@ -165,7 +165,9 @@ class Simulation(World):
             migration.phase not in (Phase.CANCELLING, Phase.SWAP_COMMITTED) for migration in self.migrations
         )
         assert sorted(self.state.table.machines) == sorted(self.pods)
-        assert {vm: key for (_, _, vm), key in self.state.table.owners().items()} == self.running
+        machines = self.state.table.virtual_machines.items()
+        owners = {vm: entry.owner for (_, _, vm), entry in machines if entry.owner is not None}
+        assert owners == self.running
         known = {*self.pods, *(migration.source for migration in self.migrations)}
         assert self.state.table.sources.keys() <= known, "attempts and failures of machines that are gone"
         handovers = [entry.handover for entry in self.state.table.virtual_machines.values()]

@@ -19,11 +19,7 @@ from fairway.workloads.machines.settings import (
 
 def test_settings_without_arguments_are_the_default_policy() -> None:
     settings = machine_settings(None)
-    assert (settings.policy, settings.migrator, settings.resources) == (
-        MachinePolicy(),
-        "NeonVM",
-        ("cpu", "memory"),
-    )
+    assert (settings.policy, settings.resources) == (MachinePolicy(), ("cpu", "memory"))
 
 
 def test_settings_are_converted_to_a_policy_and_arguments_of_the_plugin() -> None:
@@ -43,7 +39,7 @@ def test_settings_are_converted_to_a_policy_and_arguments_of_the_plugin() -> Non
     policy = MachinePolicy(
         watermark=750, together=True, per_fleet=3, cooldown=3 * SECOND // 2, oldest_first=True
     )
-    assert (settings.policy, settings.migrator) == (policy, "NeonVM")
+    assert settings.policy == policy
     assert settings.plugin["watermark"] == 0.75
     assert settings.plugin["scoring"] == {"scorePeak": 0.5}
 

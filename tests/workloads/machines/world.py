@@ -67,7 +67,6 @@ class World:
         self.queue: deque[Instruction] = deque()
         self.replies: list[tuple[str, Permit | PermitError]] = []
         self.alerts: list[instructions.Alert] = []
-        self.woken: list[HostKey] = []
         self.performed: list[Instruction] = []
         self.failing: set[type[Instruction]] = set()
         """Kinds of instructions that fail."""
@@ -268,8 +267,6 @@ class World:
             case instructions.DeleteRecord(migration):
                 self.records.pop(migration.id, None)
                 self.migrator.copies.pop(migration.id, None)
-            case instructions.RoomFreed(host):
-                self.woken.append(host)
             case instructions.Alert():
                 self.alerts.append(instruction)
             case _:
@@ -282,7 +279,6 @@ class World:
             | instructions.Reply
             | instructions.WriteRecord
             | instructions.DeleteRecord
-            | instructions.RoomFreed
             | instructions.Alert,
         )
         migration = instruction.migration

@@ -22,7 +22,6 @@ from kubewire.api.resource import Key
 from kubewire.client import Client, Forbidden, NotFound, Resource
 
 Format = Literal["table", "wide", "yaml", "json"]
-FORMATS: Final[tuple[Format, ...]] = ("table", "wide", "yaml", "json")
 
 SCORES: Final = Resource(
     group=ADD_ON_PLACEMENT_SCORES.group,

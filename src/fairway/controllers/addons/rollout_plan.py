@@ -69,8 +69,6 @@ class RolloutPlan:
     failed: int = 0
     """Clusters that failed and are not listed any more."""
     timed_out: frozenset[str] = frozenset()
-    breached: bool = False
-    """More clusters failed than may."""
     recheck: datetime | None = None
     """The next end of a deadline or of a soak time."""
 
@@ -116,13 +114,13 @@ def plan(
     # Mandatory groups first, in both strategies: nothing else begins before they are complete.
     ordered = sorted(groups, key=lambda group: (group.index, group.name))
     first = [group for group in ordered if _is_mandatory(group, limits.mandatory)]
-    released, complete, breached = _by_group(first, census, failures=None)
+    released, complete = _by_group(first, census, failures=None)
     if not complete:
-        return _result(census, released=released, breached=breached)
+        return _result(census, released=released)
     rest = [group for group in ordered if group not in first]
     if strategy.type == ROLLOUT_PER_GROUP:
-        released, _, breached = _by_group(rest, census, failures=limits.failures)
-        return _result(census, released=released, breached=breached)
+        released, _ = _by_group(rest, census, failures=limits.failures)
+        return _result(census, released=released)
     clusters = frozenset[str]().union(*(group.clusters for group in rest))
     # maxFailures is a share of all clusters, maxConcurrency one of those that are not mandatory.
     total = len(frozenset[str]().union(*(group.clusters for group in groups)))
@@ -136,7 +134,7 @@ def plan(
     # The first by name: with the same members, a new leader releases the same clusters. The heap avoids sorting
     # 100,000 names for a few slots.
     released = waiting if free >= len(waiting) else set(heapq.nsmallest(free, waiting))
-    return _result(census, released=released, breached=breached)
+    return _result(census, released=released)
 
 
 def _census(members: Mapping[str, Member], limits: _Limits, *, now: datetime) -> Steps[_Census]:
@@ -177,8 +175,8 @@ def _count(census: _Census, cluster: str, member: Member, limits: _Limits, *, no
 
 def _by_group(
     groups: Sequence[Group], census: _Census, *, failures: int | str | None
-) -> tuple[set[str], bool, bool]:
-    """Return the clusters to release, whether all groups are complete, and whether too many clusters failed."""
+) -> tuple[set[str], bool]:
+    """Return the clusters to release, and whether all groups are complete."""
     released: set[str] = set()
     for group in groups:
         waiting = census.waiting & group.clusters
@@ -187,8 +185,8 @@ def _by_group(
         breached = len(failed) > _amount(failures, len(group.clusters), "maxFailures")
         # A failed cluster does not keep the next group waiting, unless too many have failed.
         if waiting or (census.in_flight - failed) & group.clusters or breached:
-            return released, False, breached
-    return released, True, False
+            return released, False
+    return released, True
 
 
 def _is_mandatory(group: Group, mandatory: Collection[MandatoryDecisionGroup]) -> bool:
@@ -198,14 +196,13 @@ def _is_mandatory(group: Group, mandatory: Collection[MandatoryDecisionGroup]) -
     )
 
 
-def _result(census: _Census, *, released: set[str], breached: bool = False) -> RolloutPlan:
+def _result(census: _Census, *, released: set[str]) -> RolloutPlan:
     return RolloutPlan(
         listed=frozenset(census.in_flight | released),
         released=frozenset(released),
         done=census.done,
         failed=len(census.failed - census.in_flight),
         timed_out=frozenset(census.timed_out),
-        breached=breached,
         recheck=census.recheck,
     )
 

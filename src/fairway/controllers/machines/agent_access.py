@@ -52,7 +52,6 @@ class AgentRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    user: str
     node: str
     """Empty for an agent that may ask for the pods on every node."""
 
@@ -92,10 +91,10 @@ class AgentAccess:
             raise AgentRefused(403, NOT_ALLOWED.format(user=user.name, path=PATH))
         nodes = user.extra.get(NODE_NAME, ())
         if len(nodes) == 1 and nodes[0]:
-            return Agent(user.name, nodes[0])
+            return Agent(nodes[0])
         if user.name not in self._cluster_wide:
             raise AgentRefused(403, NO_NODE.format(user=user.name))
-        return Agent(user.name, "")
+        return Agent("")
 
     async def _is_allowed(self, user: User) -> bool:
         now = self._clock.monotonic()
@@ -128,4 +127,4 @@ def _node_of_certificate(certificate: Mapping[str, Any]) -> Agent:
     node = name.removeprefix(NODE_USER)
     if not name.startswith(NODE_USER) or not node or NODE_GROUP not in groups:
         raise AgentRefused(403, NOT_A_NODE.format(name=name or "no user", user=NODE_USER, group=NODE_GROUP))
-    return Agent(name, node)
+    return Agent(node)

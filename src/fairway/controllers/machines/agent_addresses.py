@@ -74,7 +74,7 @@ class AgentAddresses:
             raise AgentRefused(403, NO_AGENT.format(address=address, selector=self.selector))
         if len(nodes) > 1:
             raise AgentRefused(403, SEVERAL_NODES.format(address=address))
-        return Agent(address, nodes.pop())
+        return Agent(nodes.pop())
 
 
 def _plain(text: str) -> str:

@@ -272,8 +272,6 @@ class MachineDriver:
         match instruction:
             case instructions.Reply(namespace, name, answer):
                 self.agents.reply((namespace, name), answer)
-            case instructions.RoomFreed():
-                return  # the columns of the ledger report it
             case instructions.Alert(key=key):
                 machine = None if key is None else self.state.table.machine(key)
                 self._reports.alert(instruction, machine)

@@ -85,12 +85,6 @@ class Returned:
     rejections: tuple[Rejection, ...] = ()
     error: str = ""
 
-    @property
-    def reasons(self) -> tuple[str, ...]:
-        if self.error:
-            return (self.error,)
-        return tuple(f"{rejection.plugin}: {', '.join(rejection.reasons)}" for rejection in self.rejections)
-
 
 @dataclass(frozen=True, slots=True)
 class BeginBinding:

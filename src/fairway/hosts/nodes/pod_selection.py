@@ -29,7 +29,6 @@ _encode: Final = msgspec.json.Encoder(order="deterministic").encode
 
 Labels = Mapping[str, str]
 NamespaceLabels = Mapping[str, Labels]
-_NO_LABELS: Labels = {}
 
 
 class TermKind(StrEnum):

@@ -121,7 +121,6 @@ class Resident:
     """When the host reported the HostedCluster."""
     available: Micros | None
     """When its control plane became available, as far as the host reports that."""
-    deadline: Micros | None
     objects: frozenset[tuple[str, str, str, str]]
     """What it creates on the host: kind, namespace, name and source."""
 
@@ -298,7 +297,6 @@ def resident_of(request: HostedClusterRequest, *, policies: Mapping[str, Policy]
         policy = find_policy(policies, policy.name)
         demand = demand_of(request, sizes=policy.sizes)
     amounts: dict[str, int] = {} if demand is None else dict(demand.amounts)
-    deadline: Micros | None = None
     if status.reservation is not None:
         with suppress(QuantityError):  # if they are unreadable, what it needs counts
             # Only what was granted counts. A spec that grows afterwards must not take room that nothing granted.
@@ -308,8 +306,6 @@ def resident_of(request: HostedClusterRequest, *, policies: Mapping[str, Policy]
             }
             if demand is not None and _exceeds(demand.amounts, amounts):
                 demand = Demand(size=CUSTOM, single=demand.single, amounts=checked_resources(amounts))
-        if status.reservation.deadline is not None:
-            deadline = to_micros(status.reservation.deadline)
     return Resident(
         key=key_of(request),
         host=HostKey(place.name, place.uid),
@@ -320,7 +316,6 @@ def resident_of(request: HostedClusterRequest, *, policies: Mapping[str, Policy]
         counted=is_counted(request),
         confirmed=_since(request, CONFIRMED_CONDITION),
         available=_since(request, AVAILABLE),
-        deadline=deadline,
         objects=objects_of(request, hosted_name(request)[0]),
     )
 
@@ -341,7 +336,6 @@ def resident_on(workload: Workload[HostingSpec], host: HostKey, amounts: Resourc
         counted=False,
         confirmed=None,
         available=None,
-        deadline=None,
         objects=objects_of(workload.spec.request, workload.spec.namespace),
     )
 

@@ -85,13 +85,6 @@ class Observe:
     migration: Migration
 
 
-@dataclass(frozen=True, slots=True)
-class RoomFreed:
-    """Wake the workloads that wait for room on this node."""
-
-    host: HostKey
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
     """Count and report something that a person may have to look into."""
@@ -114,6 +107,5 @@ Instruction = (
     | DeleteSource
     | Abort
     | Observe
-    | RoomFreed
     | Alert
 )

@@ -40,7 +40,6 @@ _MOST: Final = 1_000_000
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineSettings:
     policy: MachinePolicy = field(default_factory=MachinePolicy)
-    migrator: str = NEONVM
     resources: tuple[str, ...] = (CPU, MEMORY)
     """The resources that the ledger of machines counts: those of the compute unit."""
     plugin: Mapping[str, Any] = field(default_factory=dict)
@@ -49,7 +48,7 @@ class MachineSettings:
     def without_migrations(self) -> "MachineSettings":
         """Return settings with which no migration starts; those under way continue."""
         policy = replace(self.policy, for_demand=False, for_pressure=False)
-        return replace(self, policy=policy, migrator=NO_MIGRATOR)
+        return replace(self, policy=policy)
 
 
 def machine_settings(args: Mapping[str, Any] | None) -> MachineSettings:
@@ -84,9 +83,7 @@ def machine_settings(args: Mapping[str, Any] | None) -> MachineSettings:
         )
     if migrator == NO_MIGRATOR:
         changes |= {"for_demand": False, "for_pressure": False}
-    return MachineSettings(
-        policy=MachinePolicy(**changes), migrator=migrator, resources=resources, plugin=plugin
-    )
+    return MachineSettings(policy=MachinePolicy(**changes), resources=resources, plugin=plugin)
 
 
 def _seconds(path: str, value: object) -> int:

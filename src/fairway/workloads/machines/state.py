@@ -12,7 +12,7 @@ from fairway.hosts.instant import Micros
 from fairway.hosts.steps import Steps, finish, strides
 from fairway.workloads.machines import events
 from fairway.workloads.machines.events import Event, MachineObserved
-from fairway.workloads.machines.instructions import Alert, Instruction, RoomFreed
+from fairway.workloads.machines.instructions import Alert, Instruction
 from fairway.workloads.machines.machine import Demand, Machine
 from fairway.workloads.machines.migration import ENDED, Migration, Phase
 from fairway.workloads.machines.migration_limits import MigrationLimits
@@ -370,8 +370,8 @@ class MachineState:
                 if self.table.is_loaded:
                     self.relief.review(turn, host)
                     self._permits.serve(turn, host)
-        freed = [host for host in turn.touched if _grew(before[host], turn.tx.account(host))]
         if self.table.is_loaded:
+            freed = any(_grew(before[host], turn.tx.account(host)) for host in turn.touched)
             for migration in self.table.all_migrations():
                 if migration.phase is Phase.SWAP_COMMITTED:
                     self._migrations.advance(turn, migration.id)
@@ -381,7 +381,6 @@ class MachineState:
             if timer:
                 # Only then: an informer may report many events in one callback.
                 self.relief.work_off(turn)
-        turn.out.extend(RoomFreed(host) for host in freed if _grew(before[host], turn.tx.account(host)))
         self._permits.reply(turn, self.permit)
         self._migrations.flush(turn)
 

@@ -233,13 +233,6 @@ class MachineTable:
         entry = self.virtual_machines.get(identity)
         return None if entry is None else entry.owner
 
-    def owners(self) -> dict[Identity, WorkloadKey]:
-        return {
-            identity: entry.owner
-            for identity, entry in self.virtual_machines.items()
-            if entry.owner is not None
-        }
-
     def set_owner(self, identity: Identity, owner: WorkloadKey | None) -> None:
         entry = self.virtual_machines.setdefault(identity, VirtualMachineEntry())
         entry.owner = owner

@@ -19,7 +19,6 @@ from kubehub.json_decoder import decode_value as _json
 from kubehub.resource import Document
 from kubewire.api.quantity import Quantity, QuantityError
 
-CONTENT_TYPE: Final = "application/vnd.kubernetes.protobuf"
 MAGIC: Final = b"k8s\x00"
 
 # kube-apiserver's messages.

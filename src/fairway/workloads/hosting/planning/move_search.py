@@ -87,8 +87,6 @@ class Result:
     work: int
 
 
-Placed = Mapping[tuple[int, int], int]
-"""How many of a class went to a host."""
 Check = Callable[[Sequence[tuple[int, int]]], bool]
 """Whether the fleet as a whole is within policy after these moves."""
 

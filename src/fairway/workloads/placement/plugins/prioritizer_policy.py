@@ -42,8 +42,6 @@ SHARED_ENTRIES: Final = 16
 """Maximum number of entries of such a policy."""
 UNREADABLE: Final = "{field} cannot be read: {reason}"
 
-DEFAULTS: Final = (BALANCE, STEADY)
-"""Prioritizers in mode Additive that the default profile enables, with weight 1."""
 BUILT_INS: Final = (BALANCE, STEADY, TAINT_PREFERENCE, *RESOURCES)
 """Built-in prioritizers, which no ManagedClusterScore of the same name replaces."""
 _BUILT_IN_OF: Final = {name.lower(): name for name in BUILT_INS}

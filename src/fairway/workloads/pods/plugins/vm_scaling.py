@@ -60,7 +60,6 @@ _SHARES: Final[Mapping[str, float]] = {"minUsageScore": 0.5, "maxUsageScore": 0.
 TAKES: Final = "room on {node} that is kept for {beneficiaries} will be taken"
 
 Shares = npt.NDArray[np.float64]
-Amounts = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
