@@ -81,6 +81,7 @@ async def test_new_leader_keeps_the_cooldown_of_a_machine_that_moved(machine_hub
             await rig.ask("vm-a", 6)
             await rig.until(lambda: not rig.has_migrations() and rig.node_of("vm-b") == "n2")
             await rig.until(lambda: [owner.kind for owner in rig.owners("vm-b")] == ["VirtualMachine"])
+            await rig.until(lambda: moved_at(rig.vm("vm-b")) is not None)
         async with rig.controlling():
             await rig.until(lambda: rig.machine("vm-b"))
             assert rig.machine("vm-b").moved == moved_at(rig.vm("vm-b"))
