@@ -109,7 +109,8 @@ def row_reasons(outcome: Outcome) -> Iterator[tuple[int, str, str]]:
     # The stages of the cycle name the plugin: trying all of them again takes longer than the cycle.
     before = hosting & details.eligible
     for stage, calls in zip(details.stages, outcome.plugins.filters, strict=True):
-        for row in bitmap.rows_of(before & ~stage.survivors).tolist():
+        rejected = before & ~stage.survivors
+        for row in bitmap.rows_of(rejected).tolist() if rejected.any() else ():
             status = calls.plugin.filter(outcome.context, row)
             yield row, status.plugin, "; ".join(status.reasons)
         before = before & stage.survivors

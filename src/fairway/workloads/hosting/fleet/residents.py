@@ -7,6 +7,7 @@ as two decisions of different days do. Names and tenants are indexed: a rule mus
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
 from fairway.engine.workload import HostKey, WorkloadKey
@@ -21,13 +22,19 @@ DemandKey = tuple[str, bool, tuple[tuple[str, int], ...]]
 
 
 def demand_key(demand: Demand) -> DemandKey:
-    return demand.size, demand.single, tuple(sorted(demand.amounts.items()))
+    return _shared((demand.size, demand.single, tuple(sorted(demand.amounts.items()))))
 
 
 def _carried(resident: Resident) -> DemandKey:
     if resident.demand is not None:
         return demand_key(resident.demand)
-    return CUSTOM, False, tuple(sorted(resident.amounts.items()))
+    return _shared((CUSTOM, False, tuple(sorted(resident.amounts.items()))))
+
+
+@lru_cache(maxsize=4096)
+def _shared(key: DemandKey) -> DemandKey:
+    """Return the one key that is equal: a union of what all hosts carry compares the demands of each."""
+    return key
 
 
 @dataclass(slots=True)

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from fairway.api.cluster import ManagedCluster
 from fairway.engine.workload import HostKey
 from fairway.hosts import bitmap, selection
@@ -48,11 +50,13 @@ class HostingSnapshot(ClusterSnapshot):
         return self._rosters.of(self.facts, self.hosts.row_of)
 
     def residents_in(self, rows: Rows) -> list[HostResidents]:
-        """Return the residents of each of these rows."""
+        """Return the residents of each of these rows. The caller must not modify the list."""
         roster, known = self.roster, self._residents_in_order
         if known is None:
             find = self.residents.get
             known = self._residents_in_order = [find(key, NO_RESIDENTS) for key in roster.keys]
+        if np.array_equal(rows, roster.rows):
+            return known
         at = roster.at
         return [known[at[row]] if row in at else self.residents_at(row) for row in rows.tolist()]
 

@@ -5,7 +5,7 @@ kept that is not needed, never the reverse. Constraints of single requests are n
 another owner, such as a decision of a Placement, counts as a small one.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -42,14 +42,15 @@ class Evacuation:
         snapshot: HostingSnapshot,
         *,
         rows: Rows,
-        names: list[str],
+        names: Sequence[str],
         carried: list[Carried],
+        counts: Amounts,
         others: Amounts,
         free: Amounts,
         asked_for: dict[DemandKey, Amounts],
     ) -> None:
         self._snapshot, self._rows, self._names = snapshot, rows, names
-        self._carried, self._others, self._free = carried, others, free
+        self._carried, self._counts, self._others, self._free = carried, counts, others, free
         self._asked_for_known = asked_for
         """By demand, what each host takes for one; of all copies."""
 
@@ -61,15 +62,19 @@ class Evacuation:
         if policy.cluster_sets:
             hosting = bitmap.from_rows(roster.rows, snapshot.capacity)
             usable = usable & bitmap.unpack(snapshot.covered(policy, among=hosting))[roster.rows]
-        at = np.flatnonzero(usable)
-        rows = roster.rows[at]
+        rows, names, others = roster.rows, roster.names, roster.others
+        if not usable.all():
+            at = np.flatnonzero(usable)
+            rows, others, names = rows[at], others[at], tuple([names[position] for position in at.tolist()])
+        residents = snapshot.residents_in(rows)
         free = [snapshot.counts(grantable(resource)).values[rows] for resource in DIMENSIONS]
         return cls(
             snapshot,
             rows=rows,
-            names=[roster.names[position] for position in at.tolist()],
-            carried=[residents.carried for residents in snapshot.residents_in(rows)],
-            others=roster.others[at],
+            names=names,
+            carried=[on_host.carried for on_host in residents],
+            counts=others + np.array([len(on_host.demands) for on_host in residents], dtype=np.int64),
+            others=others,
             free=np.maximum(0, np.stack(free, axis=1)),
             asked_for={},
         )
@@ -78,14 +83,16 @@ class Evacuation:
         if host not in self._names:
             return self
         at, key = self._names.index(host), demand_key(demand)
-        free, carried = self._free.copy(), self._carried.copy()
+        free, carried, counts = self._free.copy(), self._carried.copy(), self._counts.copy()
         free[at] = np.maximum(0, free[at] - self._asked_for(key)[at])
         carried[at] = {**carried[at], key: carried[at].get(key, 0) + 1}
+        counts[at] += 1
         return Evacuation(
             self._snapshot,
             rows=self._rows,
             names=self._names,
             carried=carried,
+            counts=counts,
             others=self._others,
             free=free,
             asked_for=self._asked_for_known,
@@ -116,19 +123,18 @@ class Evacuation:
         """
         if suspect in self._names and (left := self.unplaced(suspect)) > 0:
             return suspect, left
-        counts = self._others + np.array([sum(carried.values()) for carried in self._carried], dtype=np.int64)
         # Packing one by one is needed only where neither of these shows that all have a place: of 300 hosts with room
         # to spare, it took 12 ms. The first is for all hosts at once, as if each carried every demand of the fleet.
         fits = self._room_for({_SMALL_ONE}.union(*self._carried))
         room: dict[frozenset[DemandKey], Amounts] = {}
-        for at in np.flatnonzero(fits.sum() - fits < counts).tolist():
+        for at in np.flatnonzero(fits.sum() - fits < self._counts).tolist():
             if among is not None and self._names[at] not in among:
                 continue
             kinds = frozenset(self._all_carried(at))
             if kinds not in room:
                 room[kinds] = self._room_for(kinds)
             fits = room[kinds]
-            if fits.sum() - fits[at] < counts[at] and (left := self._unplaced(at)) > 0:
+            if fits.sum() - fits[at] < self._counts[at] and (left := self._unplaced(at)) > 0:
                 return self._names[at], left
         return None
 
