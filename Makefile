@@ -14,7 +14,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/pycache
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-kube soak kube-tools lint docs reference bench bench-hub bench-fairness bench-controllers bench-scores bench-framework bench-isolation bench-machines bench-migrations bench-burst bench-hosting lock clean
+.PHONY: help setup run test test-kube soak kube-tools lint docs reference bench bench-sizing bench-hub bench-fairness bench-controllers bench-scores bench-framework bench-isolation bench-machines bench-migrations bench-burst bench-hosting lock clean
 
 help: ## print this list
 	@echo "Fairway: where should this work run, and why there?"
@@ -81,6 +81,9 @@ reference: $(STAMP) ## write the generated parts of docs/reference, and docs/hou
 bench: $(STAMP) ## measure placements at 1k, 10k, 100k and 1M clusters, and many placements at once
 	@$(BIN)/python -m benchmarks.placement $(ARGS)
 	@$(BIN)/python -m benchmarks.sweep
+
+bench-sizing: $(STAMP) ## measure what the placement controller needs, by clusters and placements
+	@$(BIN)/python -m benchmarks.sizing $(ARGS)
 
 bench-hub: $(STAMP) ## measure the embedded hub beside a real kube-apiserver + etcd, and the client (needs Go)
 	@$(BIN)/python tests/kube/tools/build.py

@@ -144,6 +144,7 @@ def test_diff_names_fields_that_kubectl_apply_would_remove(
         (container,) = workload["spec"]["template"]["spec"]["containers"]
         container["env"].append({"name": "OLD", "value": "1"})
         workload["spec"]["paused"] = False
+        workload["metadata"]["annotations"] = {}  # as kubectl does
         applied = {"metadata": {"annotations": {LAST_APPLIED: json.dumps(workload)}}}
         await client.request("PATCH", path, body=applied, content_type=Patch.MERGE.value)
 

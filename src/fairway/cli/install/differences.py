@@ -100,7 +100,7 @@ def _removed(path: str, before: Any, after: Any) -> Iterator[str]:
             step = f"{path}{_step(key)}"
             if key in after:
                 yield from _removed(step, value, after[key])
-            else:
+            elif value not in ({}, [], None):  # kubectl records annotations, even if there are none
                 yield f"{step.removeprefix('.')}: {_text(value)} → {_text(None)}"
     elif isinstance(before, list) and isinstance(after, list):
         old, new = _by_name(before), _by_name(after)
