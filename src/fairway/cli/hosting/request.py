@@ -23,7 +23,8 @@ NOT_FOUND: Final = (
     "there is no HostedClusterRequest {name}; list them with: fairway get hostedclusterrequests -A"
 )
 NOT_TRIED: Final = (
-    "{name} is not tried yet: check that the controller hosting runs (fairway run --controllers hosting)"
+    "{name} is not tried yet: check that the controller hosting runs (fairway install --controllers=+hosting | kubectl "
+    "apply -f -, or as a process: fairway run --controllers hosting)"
 )
 PLACED: Final = "{name} is hosted on {host} ({phase}), with {total} points:"
 UNPLACED: Final = "{name} has no hosting cluster ({phase}): {message}"
