@@ -1,6 +1,7 @@
 """Unchanged decisions cause no writes, and writes keep the fields of other clients."""
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
@@ -15,6 +16,7 @@ from controllers.hubs import DEFINITIONS
 from fairway.api.placement import PlacementSpec
 from fairway.api.resources import PLACEMENT_DECISIONS, PLACEMENTS
 from fairway.controllers.manager import Manager
+from fairway.controllers.placement.binding import Attempt
 from fairway.testing import builders
 from kubewire.client import Client, Resource
 from rigs.processes import POLL
@@ -55,6 +57,19 @@ async def test_restarted_controller_writes_nothing(start: Start, fleet: HubFleet
             await fleet.settled(manager)
             assert not writes(manager)
     assert await fleet.versions() == before
+
+
+async def test_write_leaves_nothing_to_the_garbage_collector(manager: Manager, fleet: HubFleet) -> None:
+    """A plan has the pages of all selected clusters, and a burst has thousands of plans."""
+    await fleet.clusters("a", "b")
+    gc.disable()
+    try:
+        await fleet.place()
+        await fleet.chooses("p", "a", "b")
+        await manager.quiet()
+        await fleet.eventually(lambda: not any(type(thing) is Attempt for thing in gc.get_objects()))
+    finally:
+        gc.enable()
 
 
 async def test_misconfigured_placement_is_not_retried(manager: Manager, fleet: HubFleet) -> None:

@@ -26,8 +26,6 @@ class Attempt:
     """A decision on its way to the hub."""
 
     session: WriteSession
-    context: CommitContext
-    """Of our own steps, which take everything else from here."""
     woken: Micros | None
     """When the placement was woken for it."""
     run: Run | None = None

@@ -300,17 +300,14 @@ class PlacementScheduler:
     # Writes
 
     def _begin(self, session: WriteSession) -> list[ForCaller]:
-        context = CommitContext(workload=session.workload, hosts=(), started=self._now())
-        attempt = Attempt(session, context, woken=self._queue.woken(session.owner))
-        self._attempts[session.owner] = attempt
-        context.state.write(ATTEMPT, attempt)
+        attempt = self._attempts[session.owner] = Attempt(session, woken=self._queue.woken(session.owner))
         step = session.commit
         if isinstance(step, RunPlugin):
             step.context.state.write(ATTEMPT, attempt)
             return self._run(attempt, step)
         if step is None and session.plan.steps:
             token = self._next_token(attempt)
-            return [RunBind(_key(session.owner), token, self._binder, context)]
+            return [RunBind(_key(session.owner), token, self._binder, self._own_context(attempt))]
         session.wrote_pages()
         return self._written(attempt)
 
@@ -367,7 +364,14 @@ class PlacementScheduler:
 
     def _report(self, attempt: Attempt) -> list[ForCaller]:
         token = self._next_token(attempt)
-        return [RunPostBind(_key(attempt.owner), token, self._status, attempt.context)]
+        return [RunPostBind(_key(attempt.owner), token, self._status, self._own_context(attempt))]
+
+    def _own_context(self, attempt: Attempt) -> CommitContext:
+        """Return the context of our own plugins. The attempt does not have it: a plan of thousands of clusters would
+        be garbage in a cycle, which waits for the collector."""
+        context = CommitContext(workload=attempt.session.workload, hosts=(), started=self._now())
+        context.state.write(ATTEMPT, attempt)
+        return context
 
     def _report_failure(self, attempt: Attempt, step: Failed, faults: tuple[Fault, ...]) -> list[ForCaller]:
         """Report why a decision was not written, and retry it after its back-off."""
