@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from fairway.api.placement import GROUP_INDEX_LABEL, GROUP_NAME_LABEL, PLACEMENT_LABEL, Placement
-from fairway.cli.client.world import recorded
+from fairway.api.decision import PlacementDecision
+from fairway.api.placement import GROUP_INDEX_LABEL, GROUP_NAME_LABEL, Placement
+from fairway.cli.client.world import Recorded, recorded
 from fairway.cli.errors import EXIT_NO, EXIT_OK, BadInputError
 from fairway.cli.input import Input, load_input, no_placements
 from fairway.cli.layout import terminal_width
@@ -48,8 +49,10 @@ class Placed:
     satisfied: bool
     reason: str
     advice: tuple[Advice, ...]
-    before: list[str] | None = None
+    before: Recorded | None = None
     """The recorded decision; None if there is none."""
+    objects: tuple[Placement | PlacementDecision, ...] = ()
+    """The placement and its PlacementDecisions, as the controller would write them."""
 
     @property
     def name(self) -> str:
@@ -68,8 +71,9 @@ class Placed:
         if self.before is None:
             return NOT_DECIDED
         now = self.verdict.outcome.selected
-        added = [f"+{name}" for name in now if name not in self.before]
-        removed = [f"-{name}" for name in self.before if name not in now]
+        before = self.before.clusters
+        added = [f"+{name}" for name in now if name not in before]
+        removed = [f"-{name}" for name in before if name not in now]
         changes = added + removed
         shown = ", ".join(changes[:SHOWN_IN_ROW])
         more = len(changes) - SHOWN_IN_ROW
@@ -112,10 +116,10 @@ def place(
     except UnknownNameError as error:
         raise BadInputError(str(error)) from None
     micros = to_micros(now or datetime.now(UTC))
-    work = (_place(world, key, micros) for key in keys)
+    work = (_place(world, key, micros, documents=output != "table") for key in keys)
     placed = list(tracked(work, "placing", total=len(keys)))
     if output != "table":
-        emit([], columns={}, output=output, document=_document(world, placed))
+        emit([], columns={}, output=output, document=_document(placed))
     else:
         _print(placed, reasons=reasons, everything=everything, live=bool(given.server))
     return EXIT_NO if strict and not all(result.idle or result.satisfied for result in placed) else EXIT_OK
@@ -127,11 +131,12 @@ def _placements_of_files(given: Input) -> set[Key]:
     return {(placement.metadata.namespace, placement.metadata.name) for placement in placements}
 
 
-def _place(world: World, key: Key, now: int) -> Placed:
+def _place(world: World, key: Key, now: int, *, documents: bool) -> Placed:
     before = recorded(world, key)
-    verdict = world.place(key, now=now)
+    verdict = world.ask(key, now=now)
     workload = world.workload(key)
     good, reason = satisfied(verdict)
+    placement, pages = world.written(key, verdict, now=now) if documents else (workload.placement, [])
     return Placed(
         key=key,
         verdict=verdict,
@@ -140,6 +145,7 @@ def _place(world: World, key: Key, now: int) -> Placed:
         reason=reason,
         advice=() if workload.idle else advise(workload.placement, verdict),
         before=before,
+        objects=(placement, *pages) if documents else (),
     )
 
 
@@ -240,26 +246,17 @@ def _notes(placed: Placed, *, everything: bool) -> Iterator[str]:
             yield REMEDY.format(remedy=advice.remedy)
 
 
-def _document(world: World, placed: list[Placed]) -> dict[str, Any]:
+def _document(placed: list[Placed]) -> dict[str, Any]:
     """Return each Placement followed by its PlacementDecisions."""
-    items: list[dict[str, Any]] = []
-    for result in placed:
-        items.append(encode(world.placements[result.key]))
-        items.extend(_decisions(world, result.key))
+    items = [_encoded(thing) for result in placed for thing in result.objects]
     return {"apiVersion": "v1", "kind": "List", "items": items}
 
 
-def _decisions(world: World, key: Key) -> Iterator[dict[str, Any]]:
-    namespace, name = key
-    mine = [
-        decision
-        for decision in world.decisions(namespace).values()
-        if decision.metadata.labels.get(PLACEMENT_LABEL) == name
-    ]
-    for page in sorted(mine, key=lambda page: (len(page.metadata.name), page.metadata.name)):
-        document = encode(page)
+def _encoded(thing: Placement | PlacementDecision) -> dict[str, Any]:
+    document: dict[str, Any] = encode(thing)
+    if isinstance(thing, PlacementDecision):
         # A Placement from a file has no uid, and the API server rejects owners without one.
         owners = [owner for owner in document["metadata"].pop("ownerReferences", ()) if owner.get("uid")]
         if owners:
             document["metadata"]["ownerReferences"] = owners
-        yield document
+    return document

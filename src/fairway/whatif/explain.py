@@ -78,7 +78,8 @@ class Explanation:
 
 
 def explain(world: World, key: Key, *, now: Micros, cluster: str | None = None) -> Explanation:
-    """Explain a decision. Raise KeyError if the placement or cluster does not exist."""
+    """Explain the decision of a prepared world (``World.prepare``). Raise KeyError if the placement or cluster does not
+    exist."""
     workload = world.workload(key)
     verdict = world.decide(key, now=now)
     answer = None

@@ -1,6 +1,19 @@
-"""Objects in memory: placements are decided one after the other, each with the decisions of the previous ones."""
+"""Objects in memory, and the one definition of what a question about a placement asks.
 
-from collections.abc import Iterable
+``ask`` answers what the controller would decide next, with the objects as they are:
+
+- The placement has its own recorded decision, if there is one: Steady counts it, its debits and Balance do not.
+- All other placements keep their recorded decisions, also those that would be decided differently now.
+- A placement without a recorded decision is decided first if it precedes the asked one by namespace and name: that is
+  the order in which placements of files are decided. Later ones have no decision yet.
+
+So the answer depends on the objects alone, not on which command asks, nor on what it asked before. What is decided
+first is taken back before another question, and never shown as recorded.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Self
 
 from msgspec import structs
@@ -23,6 +36,19 @@ Key = tuple[str, str]
 """(namespace, name)"""
 
 
+def _quietly(keys: list[Key]) -> Iterable[Key]:
+    return keys
+
+
+@dataclass(frozen=True, slots=True)
+class _Assumed:
+    """What there was before a placement without a recorded decision was decided for a question."""
+
+    placement: Placement
+    pages: Mapping[str, PlacementDecision | None]
+    """By name; None for those that did not exist."""
+
+
 class World:
     """A fleet with its placements and decisions. Objects have no versions and are not validated."""
 
@@ -35,6 +61,13 @@ class World:
         self._workloads: dict[Key, PlacementWorkload] = {}
         self._debited = False
         """Whether debits were rebuilt from the initial decisions; later ones are debited when they are put."""
+        self._undecided: list[Key] | None = None
+        """Placements without a recorded decision, in order; None before the first question."""
+        self._assumed: list[_Assumed] = []
+        """The first ones of these, which are decided for the current question."""
+        self._asked_at: Micros | None = None
+        self._answer: tuple[Key, Verdict] | None = None
+        """The last one."""
         given = tuple(objects)
         fleet_objects.load(self.fleet, (obj for obj in given if not isinstance(obj, PlacementDecision)))
         for obj in given:
@@ -80,8 +113,54 @@ class World:
         """The caller must not modify it."""
         return self._decisions.get(namespace, {})
 
+    def ask(self, key: Key, *, now: Micros) -> Verdict:
+        """Decide a placement without writing, as this module defines it."""
+        self.prepare(key, now=now)
+        verdict = self.decide(key, now=now)
+        self._answer = (key, verdict)
+        return verdict
+
+    def prepare(
+        self, key: Key, *, now: Micros, progress: Callable[[list[Key]], Iterable[Key]] = _quietly
+    ) -> None:
+        """Decide what is decided before a placement, so that ``decide`` answers, with whatever edits are tried."""
+        if now != self._asked_at:
+            self.withdraw()
+            self._asked_at = now
+        if self._undecided is None:
+            self._undecided = sorted(
+                owner
+                for owner in self.placements
+                if not self.fleet.has_decision(owner) and not self.workload(owner).idle
+            )
+        wanted = bisect_left(self._undecided, key)
+        self._take_back(wanted)
+        for earlier in progress(self._undecided[len(self._assumed) : wanted]):
+            # Asked just now, if all placements are asked in order.
+            known, verdict = self._answer or (None, None)
+            if known != earlier or verdict is None:
+                verdict = self.decide(earlier, now=now)
+            plan, named = self.plan(earlier, verdict, now=now), self.decisions(earlier[0])
+            pages = {name: named.get(name) for name in map(_page_of, plan.steps)}
+            self._assumed.append(_Assumed(self.placements[earlier], pages))
+            self.write(plan, plan.steps)
+        self._answer = None
+
+    def withdraw(self) -> None:
+        """Take back what was decided for questions. Required before objects change for good."""
+        self._take_back(0)
+        self._undecided = self._answer = None
+
+    def _take_back(self, kept: int) -> None:
+        while len(self._assumed) > kept:
+            before = self._assumed.pop()
+            namespace, name = before.placement.metadata.namespace, before.placement.metadata.name
+            self.placements[namespace, name] = before.placement
+            for page, decision in before.pages.items():
+                self._set_page(namespace, page, decision)
+
     def decide(self, key: Key, *, now: Micros) -> Verdict:
-        """Decide a placement without writing."""
+        """Decide a placement with the world as it is, without writing."""
         workload = self.workload(key)
         self._rebuild_debits(now)
         outcome = cycle.run(self.fleet.snapshot(), workload, self.profile, now=now)
@@ -98,15 +177,15 @@ class World:
                 pages = [page for page in self.decisions(owner[0]).values() if labelled(page) == owner[1]]
                 rebuild_debits(self.fleet, owner, debits, pages, now=now)
 
-    def plan(self, key: Key, verdict: Verdict, *, now: Micros) -> ReconcilePlan:
-        """Return the writes that bring this world up to date with a verdict."""
+    def plan(self, key: Key, verdict: Verdict, *, now: Micros, refresh: bool = False) -> ReconcilePlan:
+        """Return the writes that bring this world up to date with a verdict; with ``refresh`` also those of scores."""
         named = self.decisions(key[0])
         return make_plan(
             verdict,
             self.placements[key],
             named=named,
             own={name: decision for name, decision in named.items() if labelled(decision) == key[1]},
-            refresh=False,
+            refresh=refresh,
             last=self.placements[key].status.lastScoreUpdateTime,
             now=from_micros(now),
             until=None,
@@ -120,29 +199,61 @@ class World:
             self.write(plan, plan.steps)
         return verdict
 
+    def written(
+        self, key: Key, verdict: Verdict, *, now: Micros
+    ) -> tuple[Placement, list[PlacementDecision]]:
+        """Return a placement and its PlacementDecisions, in order, as they would be with a verdict written."""
+        placement, named = self.placements[key], dict(self.decisions(key[0]))
+        if not self.workload(key).idle:
+            plan = self.plan(key, verdict, now=now, refresh=True)
+            for step in plan.steps:
+                page, decision = _page_of(step), _carried_out(step, named, placement)
+                if decision is None:
+                    del named[page]
+                else:
+                    named[page] = decision
+            if plan.status is not None:
+                placement = structs.replace(placement, status=plan.status)
+        own = [page for page in named.values() if labelled(page) == key[1]]
+        return placement, sorted(own, key=lambda page: (len(page.metadata.name), page.metadata.name))
+
     def write(self, plan: ReconcilePlan, steps: Iterable[Step]) -> None:
         """Carry out these steps of a plan, and write its status."""
         placement = plan.placement
         namespace, name = placement.metadata.namespace, placement.metadata.name
         for step in steps:
-            existing = self.decisions(namespace)
-            match step:
-                case Create():
-                    self.put(decision_of(step.page, placement))
-                case Fill():
-                    status = PlacementDecisionStatus(decisions=step.decisions)
-                    self.put(structs.replace(existing[step.page], status=status))
-                case Relabel():
-                    old = existing[step.page.name]
-                    meta = structs.replace(
-                        old.metadata,
-                        labels=dict(step.page.labels),
-                        ownerReferences=owners_of(old, owner_of(placement)),
-                    )
-                    self.put(structs.replace(old, metadata=meta))
-                case Delete():
-                    del self._decisions[namespace][step.page]
-                    self.fleet.delete_decision(namespace, step.page)
+            decision = _carried_out(step, self.decisions(namespace), placement)
+            self._set_page(namespace, _page_of(step), decision)
         if plan.status is not None:
             # The workload stays valid: it depends on metadata and spec only.
             self.placements[namespace, name] = structs.replace(placement, status=plan.status)
+
+    def _set_page(self, namespace: str, page: str, decision: PlacementDecision | None) -> None:
+        """Put a PlacementDecision; delete it for None."""
+        if decision is not None:
+            self.put(decision)
+        elif self._decisions.get(namespace, {}).pop(page, None) is not None:
+            self.fleet.delete_decision(namespace, page)
+
+
+def _page_of(step: Step) -> str:
+    """Return the name of the PlacementDecision that a step writes."""
+    return step.page.name if isinstance(step, Create | Relabel) else step.page
+
+
+def _carried_out(
+    step: Step, named: Mapping[str, PlacementDecision], placement: Placement
+) -> PlacementDecision | None:
+    """Return what a step makes of its PlacementDecision; None if it deletes it."""
+    match step:
+        case Create():
+            return decision_of(step.page, placement)
+        case Fill():
+            return structs.replace(named[step.page], status=PlacementDecisionStatus(decisions=step.decisions))
+        case Relabel():
+            old = named[step.page.name]
+            owners = owners_of(old, owner_of(placement))
+            meta = structs.replace(old.metadata, labels=dict(step.page.labels), ownerReferences=owners)
+            return structs.replace(old, metadata=meta)
+        case Delete():
+            return None

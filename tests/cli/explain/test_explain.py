@@ -143,6 +143,8 @@ def test_explain_json_has_all_fields(capsys: Capture) -> None:
         "queue",
         "reason",
         "recorded",
+        "recordedAt",
+        "recordedScores",
         "rejected",
         "satisfied",
         "wanted",

@@ -150,11 +150,10 @@ def test_explain_shows_why_the_controller_keeps_an_earlier_decision(
 def test_explain_uses_decisions_of_other_placements_on_the_hub(
     fairway_hub: HubAddress, capsys: Capture
 ) -> None:
-    """With files, earlier placements are decided first; a hub has their decisions."""
     fill(fairway_hub.kubeconfig, paths=[EXAMPLE])
 
     def total() -> int:
-        assert explain(fairway_hub, "ns1/training", "-o", "json") == 0
+        assert explain(fairway_hub, "ns1/training", "--alone", "-o", "json") == 0
         (host,) = json.loads(capsys.readouterr().out)["chosen"]
         return int(host["total"])
 

@@ -16,7 +16,7 @@ GATHER_SECONDS: Final = 0.2
 
 def traces(world: World, key: Key, *, now: Micros) -> dict[str, HostTrace]:
     """Return rank and points, or the rejection, of every cluster, by name. Raise KeyError for an unknown placement."""
-    return {host.host: host for host in Trace(world.decide(key, now=now).outcome)}
+    return {host.host: host for host in Trace(world.ask(key, now=now).outcome)}
 
 
 def cause(host: HostTrace | None, *, before: int | None) -> str:

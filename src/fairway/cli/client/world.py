@@ -1,5 +1,8 @@
 """A what-if world that follows a watched hub."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from fairway.api.kinds import KubeObject
@@ -14,8 +17,20 @@ from kubewire.client import Added, Deleted, Updated
 from kubewire.client.change import Change
 
 
-def recorded(world: World, key: Key) -> list[str] | None:
-    """Return the clusters in a placement's PlacementDecisions, in order; None if it has no PlacementDecision."""
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """The decision of a placement as the hub has it."""
+
+    clusters: tuple[str, ...]
+    """In order."""
+    scores: Mapping[str, int]
+    """Points by cluster, at the time of the decision or of its last refresh."""
+    at: datetime | None
+    """That time."""
+
+
+def recorded(world: World, key: Key) -> Recorded | None:
+    """Return a placement's recorded decision; None if it has no PlacementDecision."""
     namespace, name = key
     pages = [
         decision
@@ -25,7 +40,12 @@ def recorded(world: World, key: Key) -> list[str] | None:
     if not pages:
         return None
     pages.sort(key=lambda page: (len(page.metadata.name), page.metadata.name))
-    return list(dict.fromkeys(decision.clusterName for page in pages for decision in page.status.decisions))
+    decisions = [decision for page in pages for decision in page.status.decisions]
+    return Recorded(
+        clusters=tuple(dict.fromkeys(decision.clusterName for decision in decisions)),
+        scores={decision.clusterName: decision.score for decision in decisions if decision.score is not None},
+        at=world.placements[key].status.lastScoreUpdateTime if key in world.placements else None,
+    )
 
 
 def reported(world: World, key: Key) -> str:
@@ -59,7 +79,8 @@ class LiveWorld:
         if self._world is None:
             every = {**self._objects, **self._written}
             self._world = World((self._now(which) for which in every), profile=self._profile)
-        else:
+        elif self._changed:
+            self._world.withdraw()
             for which in self._changed:
                 self._world.put(self._now(which))
         self._changed.clear()

@@ -27,9 +27,10 @@ Examples:
 
 \b
 Without -f, the command reads the hub; with -f and --hub, the hub as it would be with the files applied. Nothing is
-written. --watch explains again whenever the answer changes. With files only, the answer is that of fairway place:
-placements that precede this one, by namespace and name, are decided first. --alone leaves them undecided. A
-HostedClusterRequest is explained as by fairway hosting explain: with options of the hub, -n and -o only.
+written. --watch explains again whenever the answer changes. The answer is that of fairway place: other placements keep
+their recorded decisions; those without one that precede this one, by namespace and name, are decided first. --alone
+leaves them undecided. A HostedClusterRequest is explained as by fairway hosting explain: with options of the hub, -n
+and -o only.
 
 \b
 A placement that is not satisfied, or not as the hub has it, may wait. Where the controllers run on this machine as the
@@ -49,6 +50,7 @@ cluster, Balance may differ.
   placement, wanted (null: all), clusters, satisfied, reason, message, leftAlone,
   advice[]      kind, message, remedy
   recorded      names of the clusters in the hub's decisions (null: not decided, or no hub)
+  recordedScores  points by cluster, where the hub's decisions have them, and recordedAt, their time
   queue         state, since, added, attempts, trigger, reasons[], wakes[], nextTry, leading (null: no hub, --watch,
                 or the controllers do not run on this machine as this user)
   chosen[]      cluster, rank, total, contributions[]: plugin, score, weight, points, known, note

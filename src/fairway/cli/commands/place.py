@@ -26,7 +26,9 @@ have none, on the hub as it would be with the files applied. Nothing is written.
 hub's decisions.
 
 \b
-Placements are decided in the order of namespace and name; each sees the earlier decisions.
+The answer for a placement is the same, whether it is asked alone or with others, and by fairway explain: what the
+controller would decide next. Placements with a recorded decision keep it meanwhile; those without one are decided in
+the order of namespace and name, and each sees the earlier decisions.
 -o yaml and -o json print a v1 List: each Placement with its status, then its PlacementDecisions.
 Exit status: 0 decided, 1 with --strict if a placement is not satisfied or misconfigured, 2 bad input.
 """,

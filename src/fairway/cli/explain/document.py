@@ -2,11 +2,13 @@
 
 from typing import Any
 
+from fairway.cli.client.world import Recorded
 from fairway.engine.trace import HostTrace
 from fairway.whatif.explain import ClusterAnswer, Explanation
+from kubewire.api.meta import format_time
 
 
-def document(explanation: Explanation, *, recorded: list[str] | None = None) -> dict[str, Any]:
+def document(explanation: Explanation, *, recorded: Recorded | None = None) -> dict[str, Any]:
     """Return all fields that `--help` lists."""
     return {
         "placement": "/".join(explanation.placement),
@@ -20,7 +22,9 @@ def document(explanation: Explanation, *, recorded: list[str] | None = None) -> 
             {"kind": advice.kind, "message": advice.message, "remedy": advice.remedy}
             for advice in explanation.advice
         ],
-        "recorded": recorded,
+        "recorded": None if recorded is None else list(recorded.clusters),
+        "recordedScores": None if recorded is None else dict(recorded.scores),
+        "recordedAt": None if recorded is None or recorded.at is None else format_time(recorded.at),
         "chosen": [_host(host) for host in explanation.chosen],
         "passedOver": [{**_host(host), "reason": host.reason} for host in explanation.passed_over],
         "rejected": [

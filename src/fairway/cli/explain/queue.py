@@ -1,8 +1,9 @@
 """Where a placement is in the controller's queue, as lines of `fairway explain`."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from fairway.cli.client.world import Recorded
 from fairway.cli.text import cell
 from fairway.controllers.serving import ask_locally
 from fairway.engine.queue import State
@@ -26,11 +27,11 @@ def queue_of(server: str, key: tuple[str, str]) -> dict[str, Any] | None:
     return ask_locally(server, namespace=key[0], name=key[1])
 
 
-def waits(explanation: Explanation, recorded: Sequence[str] | None, queue: Mapping[str, Any] | None) -> bool:
+def waits(explanation: Explanation, recorded: Recorded | None, queue: Mapping[str, Any] | None) -> bool:
     """Return whether a placement waits: it is unsatisfied, not as the hub has it, or about to be decided."""
     if explanation.disabled_reason:
         return False
-    decided = recorded is not None and set(recorded) == {host.host for host in explanation.chosen}
+    decided = recorded is not None and set(recorded.clusters) == {host.host for host in explanation.chosen}
     return (
         not decided
         or explanation.reason != ALL_SCHEDULED

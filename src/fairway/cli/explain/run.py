@@ -22,7 +22,7 @@ from fairway.cli.resource_names import resource_of, split_name
 from fairway.cli.scheduling import load_scheduling
 from fairway.engine.profile import Profile
 from fairway.hosts.instant import to_micros
-from fairway.whatif.world import Key, World
+from fairway.whatif.world import World
 from fairway.workloads.placement.debits import debits_of
 
 NOT_A_PLACEMENT: Final = (
@@ -139,7 +139,7 @@ def explain(
         expressions=True,
         debits=bool(debits_of(profile).defaults),
     )
-    explain_once(given, asked, profile=profile, now=now, alone=alone or bool(given.server))
+    explain_once(given, asked, profile=profile, now=now, alone=alone)
     return EXIT_OK
 
 
@@ -152,15 +152,11 @@ def explain_once(
     key, cluster = find(world, asked, namespace=given.namespace)
     micros = to_micros(now or datetime.now(UTC))
     if not alone:
-        _decide_before(world, key, micros)
+        world.prepare(
+            key, now=micros, progress=lambda earlier: tracked(earlier, "placing", total=len(earlier))
+        )
     queue = queue_of(given.server, key) if given.server else None
     live = bool(given.server)
     show(
         answer(world, key, cluster, asked, now=micros, live=live, queue=queue, about_queue=live), asked.output
     )
-
-
-def _decide_before(world: World, key: Key, now: int) -> None:
-    earlier = sorted(placement for placement in world.placements if placement < key)
-    for placement in tracked(earlier, "placing", total=len(earlier)):
-        world.place(placement, now=now)

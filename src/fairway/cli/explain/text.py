@@ -1,8 +1,9 @@
 """An explanation as text."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from fairway.cli.client.world import Recorded
 from fairway.cli.layout import terminal_width
 from fairway.cli.output import Row, plain_table
 from fairway.cli.text import cell
@@ -11,8 +12,9 @@ from fairway.whatif.counterfactual import NOTHING_FOUND, Counterfactual, State
 from fairway.whatif.edits import Edit, NumericEdit
 from fairway.whatif.explain import ClusterAnswer, Explanation
 from fairway.whatif.number_edits import Allocate
+from kubewire.api.meta import format_time
 
-TITLES: Final = ("Rank", "Cluster", "Total", "Prioritizer", "Difference")
+TITLES: Final = ("Rank", "Cluster", "Total", "Recorded", "Prioritizer", "Difference")
 NAMES_SHOWN: Final = 4
 CHOSEN_SHOWN: Final = 10
 MORE: Final = "… and {count:,} more"
@@ -24,6 +26,8 @@ TRIED: Final = "  Verified: with this change it is selected{losers}. {less}"
 ON_THE_HUB: Final = "on the hub: {what}"
 REPORTED: Final = "    the controller reports: {message}"
 SAME: Final = "the same clusters"
+OTHER_POINTS: Final = "{what}; RECORDED are the points{at} there, TOTAL the present ones"
+AT: Final = " of {time}"
 NOT_DECIDED: Final = "not decided yet"
 OTHERS: Final = "{names}, which differs from what the objects on the hub give now"
 NONE: Final = "no cluster"
@@ -34,7 +38,7 @@ def lines(
     *,
     everything: bool,
     live: bool = False,
-    recorded: list[str] | None = None,
+    recorded: Recorded | None = None,
     reported: str = "",
     queue: Sequence[str] = (),
 ) -> Iterator[str]:
@@ -53,9 +57,8 @@ def lines(
     feasible = len(explanation.chosen) + len(explanation.passed_over)
     yield f"{explanation.clusters:,} in the fleet, {feasible:,} passed every filter"
     if live:
-        on_hub = _on_hub(explanation, recorded)
-        yield on_hub
-        if reported and reported != explanation.message and on_hub != ON_THE_HUB.format(what=SAME):
+        yield ON_THE_HUB.format(what=_with_points(_on_hub(explanation, recorded), explanation, recorded))
+        if reported and reported != explanation.message and not _is_as_recorded(explanation, recorded):
             yield REPORTED.format(message=cell(reported))
     for advice in explanation.advice:
         yield f"{advice.kind}: {advice.message if everything else advice.brief}"
@@ -67,7 +70,11 @@ def lines(
         yield from _explain_cluster(explanation.cluster)
     yield ""
     yield "Why these"
-    yield from _hosts(explanation.chosen, limit=None if everything else CHOSEN_SHOWN)
+    yield from _hosts(
+        explanation.chosen,
+        limit=None if everything else CHOSEN_SHOWN,
+        recorded=recorded.scores if live and recorded is not None else {},
+    )
     if not explanation.chosen:
         yield NOTHING_CHOSEN
     yield ""
@@ -79,28 +86,47 @@ def lines(
         yield from (f"  {line}" for line in queue)
 
 
-def _on_hub(explanation: Explanation, before: list[str] | None) -> str:
-    if before is None:
-        return ON_THE_HUB.format(what=NOT_DECIDED)
-    if set(before) == {host.host for host in explanation.chosen}:
-        return ON_THE_HUB.format(what=SAME)
-    names = ", ".join(before[:CHOSEN_SHOWN]) or NONE
-    more = len(before) - CHOSEN_SHOWN
-    names = f"{names} {MORE.format(count=more)}" if more > 0 else names
-    return ON_THE_HUB.format(what=OTHERS.format(names=names))
+def _is_as_recorded(explanation: Explanation, recorded: Recorded | None) -> bool:
+    return recorded is not None and set(recorded.clusters) == {host.host for host in explanation.chosen}
 
 
-def _hosts(hosts: Sequence[HostTrace], *, limit: int | None) -> Iterator[str]:
+def _on_hub(explanation: Explanation, recorded: Recorded | None) -> str:
+    if recorded is None:
+        return NOT_DECIDED
+    if _is_as_recorded(explanation, recorded):
+        return SAME
+    names = ", ".join(recorded.clusters[:CHOSEN_SHOWN]) or NONE
+    more = len(recorded.clusters) - CHOSEN_SHOWN
+    return OTHERS.format(names=f"{names} {MORE.format(count=more)}" if more > 0 else names)
+
+
+def _with_points(what: str, explanation: Explanation, recorded: Recorded | None) -> str:
+    """State which points are which, where the recorded ones differ: they are written at most once a minute, and before
+    the decision itself counted."""
+    if recorded is None or not _differs(explanation.chosen, recorded.scores):
+        return what
+    at = AT.format(time=format_time(recorded.at)) if recorded.at is not None else ""
+    return OTHER_POINTS.format(what=what, at=at)
+
+
+def _differs(hosts: Sequence[HostTrace], recorded: Mapping[str, int]) -> bool:
+    return any(recorded.get(host.host, host.total) != host.total for host in hosts)
+
+
+def _hosts(hosts: Sequence[HostTrace], *, limit: int | None, recorded: Mapping[str, int]) -> Iterator[str]:
+    """``recorded``: points on the hub, shown if one differs."""
     if not hosts:
         return
     shown = hosts if limit is None else hosts[:limit]
     rows: list[dict[str, object]] = []
     for host in shown:
         row: dict[str, object] = {"rank": host.rank, "cluster": host.host, "total": host.total}
+        row |= {"recorded": recorded.get(host.host)}
         row |= {str(at): _product(part) for at, part in enumerate(host.contributions)}
         rows.append(row)
     parts = {str(at): part.plugin for at, part in enumerate(hosts[0].contributions)}
-    columns = {"rank": "Rank", "cluster": "Cluster", "total": "Total", **parts}
+    on_hub = {"recorded": "Recorded"} if _differs(hosts, recorded) else {}
+    columns = {"rank": "Rank", "cluster": "Cluster", "total": "Total", **on_hub, **parts}
     yield from _table(rows, columns, indent="  ")
     if len(hosts) > len(shown):
         yield f"  {MORE.format(count=len(hosts) - len(shown))} (--all shows them)"

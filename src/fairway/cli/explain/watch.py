@@ -59,11 +59,12 @@ def _current_answer(
         if first:
             raise
         return str(error), None
+    world.prepare(key, now=now)
     return answer(world, key, cluster, asked, now=now, live=True), _wait(world, key, now)
 
 
 def _wait(world: World, key: Key, now: int) -> float | None:
-    until = world.decide(key, now=now).outcome.until
+    until = world.ask(key, now=now).outcome.until
     return None if until == NEVER_CHANGES else max(0.0, (until - now) / 1e6)
 
 

@@ -6,6 +6,7 @@ from typing import Final
 
 import click
 
+from fairway.cli.client.world import Recorded
 from fairway.cli.errors import EXIT_OK, BadInputError, NegativeAnswerError
 from fairway.cli.explain.document import document
 from fairway.cli.explain.text import lines
@@ -40,7 +41,8 @@ def why(
         explanation, missing = _explain(stored, cluster)
         changed = [] if explanation is None else _changed(archive, stored)
         if output != "table":
-            shown = None if explanation is None else document(explanation, recorded=list(stored.record.after))
+            recorded = Recorded(clusters=tuple(stored.record.after), scores={}, at=None)
+            shown = None if explanation is None else document(explanation, recorded=recorded)
             answer = {
                 "changed": changed,
                 "record": document_of(stored),

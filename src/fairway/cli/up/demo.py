@@ -7,7 +7,7 @@ their points at the last decision.
 import asyncio
 import logging
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final
@@ -91,11 +91,11 @@ async def print_moves(client: Client, key: Key, *, profile: Profile | None = Non
         ) as changes:
             while True:
                 current = world.world()
-                selected = recorded(current, key) if key in current.placements else None
-                if selected and not moves.has_printed(selected):
+                decided = recorded(current, key) if key in current.placements else None
+                if decided is not None and decided.clusters and not moves.has_printed(decided.clusters):
                     now = datetime.now(UTC)
                     hosts = traces(current, key, now=to_micros(now))
-                    for line in moves.describe(selected, hosts, now=now):
+                    for line in moves.describe(decided.clusters, hosts, now=now):
                         say(line)
                     sys.stdout.flush()
                 await changes.wait()
@@ -109,15 +109,17 @@ class Moves:
 
     def __init__(self, key: Key) -> None:
         self._name = "/".join(key)
-        self._selected: list[str] = []
+        self._selected: tuple[str, ...] = ()
         self._points: dict[str, int] = {}
 
-    def has_printed(self, selected: list[str]) -> bool:
+    def has_printed(self, selected: Sequence[str]) -> bool:
         return set(selected) == set(self._selected)
 
-    def describe(self, selected: list[str], hosts: Mapping[str, HostTrace], *, now: datetime) -> list[str]:
+    def describe(
+        self, selected: Sequence[str], hosts: Mapping[str, HostTrace], *, now: datetime
+    ) -> list[str]:
         """Return the lines for a new decision: a table for the first one, one line for each later one."""
-        before, self._selected = self._selected, selected
+        before, self._selected = self._selected, tuple(selected)
         points = self._points
         self._points = {name: host.total for name, host in hosts.items() if host.total is not None}
         if not before:

@@ -30,6 +30,9 @@ class Decisions:
     def get(self, namespace: str, name: str) -> Holding | None:
         return self._holdings.get((namespace, name))
 
+    def has(self, owner: Owner) -> bool:
+        return owner in self._by_owner
+
     def clusters_of(self, owner: Owner) -> list[str]:
         """Return the cluster names of all of a placement's decisions, with duplicates."""
         holdings = self._by_owner.get(owner)

@@ -226,6 +226,10 @@ class Fleet(Table[ManagedCluster]):
     def delete_decision(self, namespace: str, name: str) -> Change:
         return self.hold(namespace=namespace, name=name, holding=None)
 
+    def has_decision(self, owner: Owner) -> bool:
+        """Return whether a placement has a PlacementDecision, be it empty."""
+        return self._decisions.has(owner)
+
     def hold(self, *, namespace: str, name: str, holding: Holding | None) -> Change:
         """Implement ``upsert_decision`` and ``delete_decision``."""
         if self._decisions.get(namespace, name) == holding:
