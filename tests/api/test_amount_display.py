@@ -2,7 +2,13 @@
 
 import pytest
 
-from fairway.api.amount_display import display_amount, display_change
+from fairway.api.amount_display import (
+    display_amount,
+    display_change,
+    display_milli,
+    display_share,
+    display_shortage,
+)
 
 
 @pytest.mark.parametrize(
@@ -38,6 +44,32 @@ from fairway.api.amount_display import display_amount, display_change
 )
 def test_amounts_are_shown_in_units_people_use(resource: str, quantity: str | float, shown: str) -> None:
     assert display_amount(resource, quantity) == shown
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [
+        (0, "0 %"),
+        (-0.0, "0 %"),
+        (-1e-9, "0 %"),
+        (0.001, "<1 %"),
+        (0.654, "65 %"),
+        (0.996, ">99 %"),
+        (1.0, "100 %"),
+        (71.76, "7,176 %"),
+        (-0.25, "-25 %"),
+    ],
+)
+def test_share_is_0_or_100_per_cent_only_if_it_is_exactly_that(share: float, text: str) -> None:
+    assert display_share(share) == text
+
+
+def test_shortage_never_looks_like_enough() -> None:
+    gib = 1000 << 30
+    assert display_shortage("memory", 16 * gib, 17 * gib) == ("16 GiB", "17 GiB")
+    assert display_shortage("memory", 17 * gib - 1000, 17 * gib) == ("18253611007", "18253611008")
+    assert display_shortage("cpu", 4215, 4216) == ("4.215", "4.216")
+    assert (display_milli("slots", 4000), display_milli("hostedclusters", 12_345_000)) == ("4", "12345")
 
 
 def test_change_that_rounding_would_hide_is_shown_in_full() -> None:

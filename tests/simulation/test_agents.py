@@ -8,18 +8,23 @@ from typing import Any
 import pytest
 
 from fairway.api.cluster import CONDITION_AVAILABLE, ManagedCluster
+from fairway.api.hosted_request import REQUEST_UID_LABEL
 from fairway.api.resources import (
     ADD_ON_PLACEMENT_SCORES,
+    HOSTED_CLUSTER_REQUESTS,
     MANAGED_CLUSTER_SET_BINDINGS,
     MANAGED_CLUSTER_SETS,
     MANAGED_CLUSTERS,
+    MANIFEST_WORKS,
 )
 from fairway.api.score import AddOnPlacementScore
 from fairway.simulation.agents import AGENT, LEASE, STOPPED, running_agents
 from fairway.simulation.creation import LEASE_SECONDS, PERIODS_VALID, SimulationOptions, create
 from fairway.simulation.objects import BOUND_SETS, NAMESPACE, SCORE, SYNTHETIC, simulated_clusters
 from fairway.simulation.synthetic import BASE_TIME
+from fairway.simulation.synthetic.scores import HOSTED
 from fairway.testing.hub import HubAddress
+from fairway.workloads.hosting.requests.work import REQUEST_ANNOTATION
 from kubewire.api.encoding import encode
 from kubewire.api.lease import Lease
 from kubewire.api.meta import Condition, find_condition, set_condition
@@ -316,3 +321,52 @@ async def mark_unavailable(client: Client, name: str) -> None:
 async def label_agent(client: Client, name: str, agent: str | None) -> None:
     body = {"metadata": {"labels": {AGENT: agent}}}
     await client.patch(MANAGED_CLUSTERS, name, body, kind=Patch.MERGE)
+
+
+class TestHostedClusters:
+    async def test_hosted_cluster_of_a_request_takes_its_room_from_the_published_slots(
+        self, client: Client
+    ) -> None:
+        """What is placed lowers what the next request finds, as on a cluster with the provider."""
+        await create(client, FAST)
+        scores = await client.list(ADD_ON_PLACEMENT_SCORES)
+        (before,) = (score for score in scores.items if score.metadata.name == HOSTED)
+        host = before.metadata.namespace
+        body = {"spec": {"size": "large", "hostedCluster": {"spec": {"platform": {"type": "None"}}}}}
+        await client.create(
+            HOSTED_CLUSTER_REQUESTS, {"metadata": {"name": "large"}, **body}, namespace=NAMESPACE
+        )
+        amounts = {"cpu": "24", "memory": "86Gi", "pods": "78"}
+        reserved = {"reservation": {"amounts": amounts, "since": "2026-01-01T00:00:00Z"}}
+        await client.patch(
+            HOSTED_CLUSTER_REQUESTS,
+            "large",
+            {"status": reserved},
+            kind=Patch.MERGE,
+            namespace=NAMESPACE,
+            subresource="status",
+        )
+        async with running_agents(client, FAST):
+            work = {
+                "metadata": {
+                    "name": "hosted-1",
+                    "labels": {REQUEST_UID_LABEL: "1"},
+                    "annotations": {REQUEST_ANNOTATION: f"{NAMESPACE}/large"},
+                },
+                "spec": {"workload": {"manifests": []}},
+            }
+            await client.create(MANIFEST_WORKS, work, namespace=host)
+            wanted = values_of(before) | {"hostedClustersCount": 12, "hcpSlotsLarge": 6, "hcpSlotsSmall": 31}
+            await until(client, ADD_ON_PLACEMENT_SCORES, lambda seen: has(seen, host, wanted))
+            await client.delete(MANIFEST_WORKS, "hosted-1", namespace=host)
+            await until(client, ADD_ON_PLACEMENT_SCORES, lambda seen: has(seen, host, values_of(before)))
+
+
+def values_of(score: AddOnPlacementScore) -> dict[str, int]:
+    return {item.name: item.value for item in score.status.scores}
+
+
+def has(scores: Informer[AddOnPlacementScore], host: str, wanted: dict[str, int]) -> bool:
+    score = scores.get(HOSTED, namespace=host)
+    names = ("hostedClustersCount", "hcpSlotsLarge", "hcpSlotsSmall")
+    return score is not None and all(values_of(score)[name] == wanted[name] for name in names)

@@ -8,7 +8,13 @@ from typing import Annotated, Any, Final
 
 from msgspec import Struct, field
 
-from fairway.api.hosting_policy import AMOUNTS_RULE, HOSTING_VERSION, SIZE_NAME, HostedClusterDemand
+from fairway.api.hosting_policy import (
+    AMOUNTS_RULE,
+    HOSTING_GROUP,
+    HOSTING_VERSION,
+    SIZE_NAME,
+    HostedClusterDemand,
+)
 from fairway.api.hosting_template import OBJECT_NAME, HostedClusterSecret, HostingTemplate
 from fairway.api.placement import ClusterSelector, Toleration
 from kubewire.api.annotation import NAMESPACE, Field, Int32, Int64, QuantityText, Time
@@ -19,6 +25,8 @@ SINGLE_REPLICA: Final = "SingleReplica"
 AVAILABILITY_FIELD: Final = "controllerAvailabilityPolicy"
 """Field of a HostedCluster's spec."""
 
+REQUEST_UID_LABEL: Final = f"{HOSTING_GROUP}/request-uid"
+"""Label of all objects that are created for a request."""
 DEFAULT_POLICY: Final = "default"
 DEFAULT_NAMESPACE: Final = "clusters"
 """Namespace of HostedClusters on a hosting cluster, as HyperShift's tools use it, and earlier versions by default."""

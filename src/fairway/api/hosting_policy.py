@@ -30,6 +30,8 @@ APPROVED: Final = "Approved"
 SCORE_RESOURCE: Final = "hosted-clusters-score"
 COUNT_SCORE: Final = "hostedClustersCount"
 """Where the hypershift add-on publishes the number of hosted clusters."""
+REQUESTS_SCORE: Final = "hostedClustersOfRequests"
+"""Where the provider of hosted clusters publishes how many of them were created for HostedClusterRequests."""
 
 DEFAULT_MAX_PER_HOST: Final = 80
 """The maximum of the hypershift add-on."""
@@ -398,7 +400,7 @@ class HostingPolicyStatus(Struct, frozen=True, kw_only=True, gc=False, omit_defa
     hosts: Annotated[Int32, Field("Number of hosting clusters that the policy covers.")] = 0
     unknownHosts: Annotated[Int32, Field("Number of these whose capacity is unknown or too old.")] = 0
     hostedClusters: Annotated[Int32, Field("Number of hosted clusters on them.")] = 0
-    reserved: Annotated[Int32, Field("Number of hosted clusters that are reserved and not yet reported.")] = 0
+    reserved: Annotated[Int32, Field("How many of these the published load does not include yet.")] = 0
     freeSlots: Annotated[Int32, Field("How many more small hosted clusters fit.")] = 0
     conditions: Conditions = ()
 

@@ -70,10 +70,10 @@ class HubAccess(Protocol):
     async def publish(self, cluster: str, values: Values) -> None: ...
 
     def constant_scores(self, cluster: str) -> tuple[str, ...]:
-        """Return the names of the other scores of the cluster, whose values do not change."""
+        """Return the names of the other scores of the cluster, whose values do not walk."""
 
     async def renew_score(self, cluster: str, name: str) -> None:
-        """Publish the same values with a later expiry."""
+        """Publish the present values with a later expiry."""
 
 
 class RateLimiter:

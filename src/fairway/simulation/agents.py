@@ -16,16 +16,19 @@ from datetime import timedelta
 from typing import Final
 
 from fairway.api.cluster import CONDITION_AVAILABLE, ManagedCluster
+from fairway.api.pod_requests import CPU, MEMORY, PODS
 from fairway.api.resources import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS
 from fairway.api.score import AddOnPlacementScore
-from fairway.simulation.agent import Agent, Intervals, RateLimiter, Values
+from fairway.providers.hosted.capacity import COUNT
+from fairway.simulation.agent import SCORE_MAX, Agent, Intervals, RateLimiter, Values
 from fairway.simulation.creation import LEASE_SECONDS, SimulationOptions, ensure, publish, score_status
 from fairway.simulation.objects import AVAILABLE_MESSAGE, AVAILABLE_REASON, SCORE, SYNTHETIC
-from fairway.simulation.synthetic.scores import HOSTED
-from fairway.simulation.works import HostedWorks
+from fairway.simulation.synthetic.scores import HOSTED, Host
+from fairway.simulation.works import HostedChange, HostedWorks
 from kubewire.api.encoding import encode
 from kubewire.api.lease import format_micro_time
 from kubewire.api.meta import TRUE, Condition, find_condition, set_condition
+from kubewire.api.quantity import quantity_float
 from kubewire.client import SYSTEM_CLOCK, Batch, Client, Clock, Informer, NotFound, Patch
 from kubewire.client.lease import LEASES
 
@@ -33,7 +36,6 @@ LEASE: Final = "managed-cluster-lease"
 AGENT: Final = "fairway.dev/agent"
 STOPPED: Final = "stopped"
 STOP_SECONDS: Final = 2.0
-COUNT: Final = "hostedClustersCount"
 SELECTED: Final = f"{SYNTHETIC}=true"
 
 
@@ -68,9 +70,7 @@ class AgentPool:
     ) -> None:
         self._clusters, self._options, self._clock = clusters, options, clock
         self.works = HostedWorks(client, clock=clock, has_agent=lambda name: name in self._running)
-        self._hub = ClientHubAccess(
-            client, clusters, scores, hosted=self.works.added_since_published, options=options, clock=clock
-        )
+        self._hub = ClientHubAccess(client, clusters, scores, works=self.works, options=options, clock=clock)
         self._limiter = RateLimiter(rate=options.rate, clock=clock)
         self._running: dict[str, Agent] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -142,7 +142,7 @@ class AgentPool:
 
 
 class ClientHubAccess:
-    """``HubAccess`` by two informers and a client. ``hosted`` returns how many hosted clusters a cluster got since."""
+    """``HubAccess`` by two informers and a client."""
 
     def __init__(
         self,
@@ -150,12 +150,12 @@ class ClientHubAccess:
         clusters: Informer[ManagedCluster],
         scores: Informer[AddOnPlacementScore],
         *,
-        hosted: Callable[[str], int] = lambda _: 0,
+        works: HostedWorks,
         options: SimulationOptions,
         clock: Clock,
     ) -> None:
         self._client, self._clusters, self._scores = client, clusters, scores
-        self._hosted = hosted
+        self._works = works
         self._options, self._clock = options, clock
 
     def is_unavailable(self, cluster: str) -> bool:
@@ -217,9 +217,26 @@ class ClientHubAccess:
         score = self._scores.get(name, namespace=cluster)
         if score is not None:
             values = {item.name: item.value for item in score.status.scores}
-            if name == HOSTED and COUNT in values:
-                values[COUNT] = min(100, max(0, values[COUNT] + self._hosted(cluster)))
+            if name == HOSTED and (change := await self._works.changed_since_published(cluster)) is not None:
+                values |= self._hosted(cluster, values.get(COUNT, 0), change)
             await self._publish(cluster, name, values)
+
+    def _hosted(self, cluster: str, count: int, change: HostedChange) -> Values:
+        """Return the scores with a change: the count, and with it the room that is left."""
+        managed = self._clusters.get(cluster)
+        hosted = max(0, count + change.added)
+        if managed is None:
+            return {COUNT: min(SCORE_MAX, hosted)}
+        has = managed.status.capacity
+        host = Host(
+            cpu=quantity_float(has.get(CPU, 0)),
+            memory=quantity_float(has.get(MEMORY, 0)),
+            pods=quantity_float(has.get(PODS, 0)),
+            hosted=hosted,
+            of_requests=min(hosted, change.count),
+            used=change.used,
+        )
+        return host.scores()
 
     async def _publish(self, cluster: str, name: str, values: Values) -> None:
         now = self._clock.wall()

@@ -169,18 +169,3 @@ def test_unreadable_file_is_a_problem(tmp_path: Path, monkeypatch: pytest.Monkey
     # Tests may run as root, which can read every file.
     monkeypatch.setattr("builtins.open", denied)
     assert refused(file).message == sources.NO_PERMISSION
-
-
-@pytest.mark.parametrize(
-    ("size", "text"),
-    [
-        (0, "0 bytes"),
-        (1023, "1023 bytes"),
-        (1024, "1 KiB"),
-        (1536, "1.5 KiB"),
-        (512 << 20, "512 MiB"),
-        (5 << 40, "5120 GiB"),
-    ],
-)
-def test_sizes_are_parsed_with_units(size: int, text: str) -> None:
-    assert sources.format_size(size) == text

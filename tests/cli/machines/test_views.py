@@ -44,10 +44,10 @@ def test_top_shows_nodes_and_machines(file: str, capsys: Capture) -> None:
             *("NODE", "RESOURCE", "CAPACITY", "RESERVED", "COMMITTED", "EARMARKED"),
             *("WATERMARK", "PRESSURE", "VMS", "MOVES"),
         ],
-        ["node-1", "cpu", "10", "10 (100%)", "10", "2", "9", "3", "2", "1 out"],
-        ["node-1", "memory", "40 GiB", "40 GiB (100%)", "40 GiB", "8 GiB", "36 GiB", "12 GiB", "2", "1 out"],
-        ["node-2", "cpu", "10", "3 (30%)", "3", "-", "9", "-", "1", "1 in"],
-        ["node-2", "memory", "40 GiB", "12 GiB (30%)", "12 GiB", "-", "36 GiB", "-", "1", "1 in"],
+        ["node-1", "cpu", "10", "10 (100 %)", "10", "2", "9", "3", "2", "1 out"],
+        ["node-1", "memory", "40 GiB", "40 GiB (100 %)", "40 GiB", "8 GiB", "36 GiB", "12 GiB", "2", "1 out"],
+        ["node-2", "cpu", "10", "3 (30 %)", "3", "-", "9", "-", "1", "1 in"],
+        ["node-2", "memory", "40 GiB", "12 GiB (30 %)", "12 GiB", "-", "36 GiB", "-", "1", "1 in"],
     ]
     assert [re.split(r"  +", line) for line in out[8:]] == [
         ["VM", "NODE", "SIZE", "PERMIT", "DEMAND", "DENIED", "STATE"],

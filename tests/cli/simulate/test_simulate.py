@@ -38,9 +38,9 @@ def test_chart_shows_every_policy_beside_one_of_7000_percent(tmp_path: Path) -> 
     draw_load(chart, {"spread": {"a": 0.4, "b": 0.6}, "$herd$": {"a": 71.76, "b": 0.0}}, title="<load>")
     shown = texts(chart)
     assert "<load>" in shown
-    assert "spread: 0 of 2 hosts above 100%, the fullest b with 60%" in shown
-    assert "$herd$: 1 of 2 hosts above 100%, the fullest a with 7,176%" in shown
-    assert {"0%", "50%", "100%", "1,000%"} <= set(shown)
+    assert "spread: 0 of 2 hosts above 100 %, the fullest b with 60 %" in shown
+    assert "$herd$: 1 of 2 hosts above 100 %, the fullest a with 7,176 %" in shown
+    assert {"0 %", "50 %", "100 %", "1,000 %"} <= set(shown)
 
 
 @pytest.mark.parametrize("command", [("hosting", *SMALL), ("machines", "--nodes", "2", "--minutes", "1")])

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from fairway.api.amount_display import display_share
 from fairway.api.cluster import ManagedCluster
 from fairway.providers.catalogue import OptionsError
 from fairway.providers.forecast import provider
@@ -112,7 +113,7 @@ async def test_seasonal_series_is_forecast_with_its_error() -> None:
     assert reading.values["freeForecast"] == pytest.approx(load.at(ahead), abs=8)
     assert reading.note == (
         f"freeForecast: 6 h ahead, off by {outlook.error:.3g} cores on average "
-        f"({outlook.relative:.0%}) in the past season"
+        f"({display_share(outlook.relative)}) in the past season"
     )
 
 
@@ -126,7 +127,7 @@ async def test_constant_series_is_forecast() -> None:
     reading = await days(forecast(Constant(clock)), clock, 4)
     assert not reading.problem
     assert reading.values["freeForecast"] == pytest.approx(3.3)
-    assert "off by 0 cores on average (0%)" in reading.note
+    assert "off by 0 cores on average (0 %)" in reading.note
 
 
 @pytest.mark.parametrize(

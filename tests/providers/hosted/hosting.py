@@ -71,9 +71,10 @@ class Cluster:
         }
         await self.client.request("POST", "/api/v1/namespaces/default/pods", body=body)
 
-    async def hosted(self, *names: str) -> None:
+    async def hosted(self, *names: str, labels: Mapping[str, str] | None = None) -> None:
         for name in names:
-            await self.client.create(HOSTED_CLUSTERS, {"metadata": {"name": name}}, namespace="default")
+            body = {"metadata": {"name": name, "labels": dict(labels or {})}}
+            await self.client.create(HOSTED_CLUSTERS, body, namespace="default")
 
     async def claims(self) -> dict[str, str]:
         return {

@@ -11,7 +11,7 @@ from fairway.api.resources import CLUSTER_CLAIMS
 from fairway.providers import informer_readiness
 from fairway.providers.catalogue import Context
 from fairway.providers.hosted import HostedClusters
-from fairway.providers.hosted.capacity import API_HEADROOM, COUNT, HEADROOM, scores_of
+from fairway.providers.hosted.capacity import API_HEADROOM, COUNT, HEADROOM, OF_REQUESTS, scores_of
 from fairway.providers.hosted.claims import (
     ABOVE,
     FREE_CPU,
@@ -61,6 +61,7 @@ async def test_empty_host_has_slots_for_every_size(cluster: Cluster) -> None:
     measured = await reading(cluster)
     assert measured.values == {
         COUNT: 0,
+        OF_REQUESTS: 0,
         HEADROOM: 1.0,
         API_HEADROOM: 1.0,
         "hcpSlotsSingle": 15,  # five in each zone
@@ -87,8 +88,10 @@ async def test_existing_hosted_clusters_reduce_slots(cluster: Cluster) -> None:
     for zone in "abc":
         await cluster.node(f"n-{zone}", labels={ZONE: zone})
         await cluster.pod(f"etcd-{zone}", node=f"n-{zone}", cpu="11")
-    await cluster.hosted("h1", "h2")
+    await cluster.hosted("h1")
+    await cluster.hosted("h2", labels={"placement.fairway.dev/request-uid": "1"})
     measured = await reading(cluster, maximum=3, threshold=2)
+    assert measured.values[OF_REQUESTS] == 1
     assert (measured.values[COUNT], measured.values["hcpSlotsSmall"], measured.values["hcpSlotsSingle"]) == (
         2,
         1,

@@ -39,8 +39,14 @@ def test_burst_within_one_interval_herds_by_published_count_and_not_with_reserva
     burst = synthetic(count=40, seconds=1)
     plain, spread = run("placement", burst), run("spread", burst)
     assert (plain.herd, plain.overcommitted, plain.moves) == (1.0, 1, 30)
-    assert (spread.herd, spread.overcommitted, spread.moves) == (0.2, 0, 0)
+    assert (spread.herd, spread.overcommitted, spread.moves) == (0.0, 0, 0)
     assert spread.imbalance == pytest.approx(0)
+
+
+def test_herd_is_measured_in_intervals_with_fewer_arrivals_than_hosts() -> None:
+    few, alone = synthetic(count=3, seconds=1), synthetic(count=1, seconds=1)
+    assert (run("placement", few).herd, run("spread", few).herd) == (1.0, 0.0)
+    assert run("spread", alone).herd is None
 
 
 def test_published_count_balances_arrivals_that_are_slower_than_the_interval() -> None:

@@ -35,8 +35,9 @@ Examples:
 Policies: spread and pack are the strategies of a HostingPolicy, with reservations; placement is a plain Placement by
 hosted-clusters-score/hostedClustersCount at weight -1. Hosts publish their load every --interval seconds only.
 PEAK is the highest load that a host ever had, MEDIAN and LOWEST are loads at the end. IMBALANCE is how much the
-fullest host exceeds the average, HERD the largest share of the requests between two publications that one host got,
-MOVES how many hosted clusters would have to move so that no host is overcommitted.
+fullest host exceeds the average. HERD is how one-sided the requests between two publications were: 0 % if they were
+as even as possible, 100 % if one host got all. MOVES is how many hosted clusters would have to move so that no host is
+overcommitted.
 A trace is CSV with the columns seconds,name,size,tenant,lifetime, of which only seconds is required.
 """,
 )

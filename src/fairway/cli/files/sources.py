@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 
+from fairway.api.amount_display import display_bytes
 from fairway.cli.errors import Problem
 from fairway.cli.progress import tracked
 from fairway.cli.text import cell, say
@@ -190,7 +191,7 @@ def _read_stream(stream: IO[bytes], name: str, max_bytes: int) -> bytes:
     except (OSError, ValueError):
         size = 0
     if size > max_bytes:
-        message = TOO_LARGE.format(size=format_size(size), limit=format_size(max_bytes))
+        message = TOO_LARGE.format(size=display_bytes(size), limit=display_bytes(max_bytes))
         raise SourceError(Problem(file=name, message=message, remedy=TOO_LARGE_REMEDY))
     if packed:
         return _unpack(stream, head, name, max_bytes)
@@ -261,7 +262,7 @@ def _check_text(name: str, data: bytes) -> None:
 
 
 def _too_large(name: str, max_bytes: int) -> SourceError:
-    message = TOO_LARGE_UNPACKED.format(limit=format_size(max_bytes))
+    message = TOO_LARGE_UNPACKED.format(limit=display_bytes(max_bytes))
     return SourceError(Problem(file=name, message=message, remedy=TOO_LARGE_REMEDY))
 
 
@@ -272,12 +273,3 @@ def _os_problem(name: str, error: OSError | ValueError) -> Problem:
         return Problem(file=str(error.filename or name), message=NO_PERMISSION, remedy=NO_PERMISSION_REMEDY)
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return Problem(file=name, message=CANNOT_READ.format(reason=reason))
-
-
-def format_size(size: int) -> str:
-    value = float(size)
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if value < 1024 or unit == "GiB":
-            break
-        value /= 1024
-    return f"{value:.0f} {unit}" if unit == "bytes" or value.is_integer() else f"{value:.1f} {unit}"

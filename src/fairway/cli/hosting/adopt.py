@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from fairway.api.hosted_request import DEFAULT_POLICY, HostedClusterRequest
+from fairway.api.hosted_request import DEFAULT_POLICY, REQUEST_UID_LABEL, HostedClusterRequest
 from fairway.api.resources import HOSTED_CLUSTER_REQUESTS, MANIFEST_WORKS
 from fairway.api.work import ManifestWork
 from fairway.cli.client.objects import listed, together
@@ -29,7 +29,6 @@ from fairway.workloads.hosting.planning.adoption import ExistingHostedCluster, i
 from fairway.workloads.hosting.requests.request_status import patch_of, summarize
 from fairway.workloads.hosting.requests.work import (
     REQUEST_ANNOTATION,
-    REQUEST_UID_LABEL,
     adopting_metadata,
     is_kind,
     object_name,

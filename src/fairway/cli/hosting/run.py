@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
+from fairway.api.amount_display import display_share
 from fairway.api.hosted_request import HostedClusterRequest
 from fairway.api.resources import HOSTED_CLUSTER_REQUESTS
 from fairway.cli.client.objects import HOSTING
@@ -120,7 +121,7 @@ def capacity(output: OutputFormat, now: datetime | None, **inputs: Any) -> int:
             "hosted": report.hosted,
             "reserved": report.reserved,
             **report.slots,
-            "headroom": None if report.headroom is None else f"{report.headroom} %",
+            "headroom": None if report.headroom is None else display_share(report.headroom / 100),
             "limit": report.limited_by,
             "problem": report.problem,
         }

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from fairway.api.amount_display import display_amount
+from fairway.api.amount_display import display_amount, display_share
 from fairway.engine.workload import ResourceList
 from fairway.hosts.instant import SECOND, Micros
 from fairway.workloads.machines.machine import VIRTUAL_MACHINE
@@ -60,7 +60,7 @@ def node_rows(reports: Iterable[NodeReport], resources: Sequence[str]) -> list[d
                     "node": report.node,
                     "resource": resource,
                     "capacity": None if report.capacity is None else _shown(resource, report.capacity),
-                    "reserved": reserved if share is None else f"{reserved} ({share:.0%})",
+                    "reserved": reserved if share is None else f"{reserved} ({display_share(share)})",
                     "committed": _shown(resource, report.committed),
                     "earmarked": _some(resource, report.earmarked),
                     "watermark": _some(resource, report.watermark),

@@ -6,7 +6,7 @@ neither a small nor a large value hides the others.
 
 import logging
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from fairway.api.amount_display import display_share
 from fairway.cli.errors import BadInputError
 from fairway.cli.text import say
 
@@ -46,9 +47,10 @@ def draw_load(file: Path, utilization: Mapping[str, Mapping[str, float]], *, tit
         fullest = max(hosts, key=lambda host: hosts[host])
         _describe(
             panel,
-            f"{policy}: {over} of {len(hosts)} hosts above 100%, the fullest {fullest} with {hosts[fullest]:,.0%}",
+            f"{policy}: {over} of {len(hosts)} hosts above 100 %, the fullest {fullest} with "
+            f"{display_share(hosts[fullest])}",
         )
-        _scale(panel, highest=max(highest, 1.0), linear=1.0, unit="{:,.0%}")
+        _scale(panel, highest=max(highest, 1.0), linear=1.0, unit=display_share)
     _save(figure, file)
 
 
@@ -63,7 +65,10 @@ def draw_denied(file: Path, histories: Mapping[str, Sequence[tuple[float, int]]]
         panel.stairs([0, *(units for _, units in points)], minutes, fill=True, color=BLUE)
         _describe(panel, f"{policy}: at most {peaks[policy]:,} units denied at a time")
         _scale(
-            panel, highest=max(peaks.values()), linear=max(10, min(peaks.values()) // 2 * 2), unit="{:,.0f}"
+            panel,
+            highest=max(peaks.values()),
+            linear=max(10, min(peaks.values()) // 2 * 2),
+            unit="{:,.0f}".format,
         )
     _save(figure, file)
 
@@ -85,7 +90,7 @@ def _describe(panel: Axes, text: str) -> None:
     panel.set_title(text, loc="left", fontsize=10, parse_math=False)
 
 
-def _scale(panel: Axes, *, highest: float, linear: float, unit: str) -> None:
+def _scale(panel: Axes, *, highest: float, linear: float, unit: Callable[[float], str]) -> None:
     """Show values up to ``linear`` on a linear scale, and larger ones on a logarithmic one."""
     if highest > linear * MAX_LINEAR:
         ticks, step = [0, linear / 2, linear], 10 if highest >= linear * 10 else 2
@@ -95,7 +100,7 @@ def _scale(panel: Axes, *, highest: float, linear: float, unit: str) -> None:
         panel.set_yticks(ticks)
         panel.set_yticks((), minor=True)
     # After the scale, which sets a formatter of its own.
-    panel.yaxis.set_major_formatter(lambda value, _: unit.format(value))
+    panel.yaxis.set_major_formatter(lambda value, _: unit(value))
     panel.set_ylim(0, highest * 1.2 or 1)
 
 

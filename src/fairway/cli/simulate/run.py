@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Final
 
+from fairway.api.amount_display import display_share
 from fairway.cli.errors import EXIT_OK, BadInputError
 from fairway.cli.options.chart import Draw
 from fairway.cli.options.output import OutputFormat
@@ -117,7 +118,9 @@ def _print(results: list[Result], output: OutputFormat) -> None:
         counts = {
             key: getattr(result, key) for key in ("policy", "placed", "refused", "overcommitted", "moves")
         }
-        rows.append(counts | {key: f"{share:,.0%}" for key, share in shares.items()})
+        rows.append(
+            counts | {key: None if share is None else display_share(share) for key, share in shares.items()}
+        )
     keys = (*(key for key in columns if key not in SPREAD), "utilization")
     document = [{key: getattr(result, key) for key in keys} for result in results]
     emit(

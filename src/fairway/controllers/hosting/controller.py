@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final
 
 from fairway.api.cluster import ManagedCluster
 from fairway.api.decision import PlacementDecision
-from fairway.api.hosted_request import DEFAULT_POLICY, HostedClusterRequest
+from fairway.api.hosted_request import DEFAULT_POLICY, REQUEST_UID_LABEL, HostedClusterRequest
 from fairway.api.hosting_policy import HostingPolicy
 from fairway.api.resources import (
     ADD_ON_PLACEMENT_SCORES,
@@ -36,7 +36,7 @@ from fairway.controllers.hosting.metrics import HostingMetrics
 from fairway.controllers.hosting.offers import offer_again
 from fairway.controllers.hosting.refusal_writer import RefusalWriter
 from fairway.controllers.hosting.residence import Residence
-from fairway.controllers.hosting.stray_works import delete_stray, request_name
+from fairway.controllers.hosting.stray_works import delete_stray
 from fairway.controllers.runtime.informer_factory import InformerFactory
 from fairway.controllers.runtime.reconciler import Key, Reconciler
 from fairway.controllers.runtime.scheduling_loop import SchedulingLoop
@@ -59,7 +59,7 @@ from fairway.workloads.hosting.profile import NAME as PROFILE
 from fairway.workloads.hosting.profile import is_built_in
 from fairway.workloads.hosting.requests.refusal_groups import ALIKE
 from fairway.workloads.hosting.requests.request_status import patch_of, policy_status, retried
-from fairway.workloads.hosting.requests.work import REQUEST_UID_LABEL, is_created_by_fairway, work_name
+from fairway.workloads.hosting.requests.work import is_created_by_fairway, request_name, work_name
 from fairway.workloads.hosting.rules.refusals import next_retry
 from fairway.workloads.hosting.workload import key_of
 from kubewire.client import (

@@ -1,21 +1,12 @@
 """ManifestWorks that no request has any more: after a finalizer was removed by force, or a delayed create."""
 
-from fairway.api.hosted_request import HostedClusterRequest
+from fairway.api.hosted_request import REQUEST_UID_LABEL, HostedClusterRequest
 from fairway.api.resources import HOSTED_CLUSTER_REQUESTS, MANIFEST_WORKS
 from fairway.api.work import ManifestWork
 from fairway.controllers.hosting.binding import host_of
 from fairway.controllers.hosting.hub_access import HubAccess
-from fairway.workloads.hosting.requests.work import (
-    REQUEST_ANNOTATION,
-    REQUEST_UID_LABEL,
-    is_created_by_fairway,
-)
+from fairway.workloads.hosting.requests.work import is_created_by_fairway, request_name
 from kubewire.client import NotFound
-
-
-def request_name(work: ManifestWork) -> tuple[str, str]:
-    namespace, _, name = work.metadata.annotations.get(REQUEST_ANNOTATION, "").partition("/")
-    return namespace, name
 
 
 async def delete_stray(work: ManifestWork, hub: HubAccess) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any, ClassVar, Final
 
+from fairway.api.amount_display import display_share
 from fairway.api.cluster import ManagedCluster
 from fairway.api.resources import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTER_SCORES, MANAGED_CLUSTERS
 from fairway.api.score import AddOnPlacementScore, ManagedClusterScore
@@ -80,7 +81,7 @@ DROPPED: Final = "it is deleted"
 BACK: Final = "{resource} of cluster {cluster} is published again"
 PUT_BACK: Final = "cluster {cluster} is available again before {resource} expired; its values are restored"
 TOO_MANY: Final = (
-    "{quiet} of {all} scores {resource} are silent at once, more than {share:.0%}: probably a hub-side fault; "
+    "{quiet} of {all} scores {resource} are silent at once, more than {share}: probably a hub-side fault; "
     "none is marked until fewer are silent"
 )
 FEWER: Final = "scores %s: fewer are silent now; those still silent in %g s are marked"
@@ -376,7 +377,7 @@ class ScoreController(Reconciler[ScoresKey]):
         if census.too_many(self._policy.share, least=FEWEST):
             self._staleness.record_too_many(resource, now)
             message = TOO_MANY.format(
-                quiet=census.quiet, all=census.all, resource=resource, share=self._policy.share
+                quiet=census.quiet, all=census.all, resource=resource, share=display_share(self._policy.share)
             )
             if resource not in self._held:
                 self._held.add(resource)

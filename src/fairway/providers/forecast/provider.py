@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 import numpy as np
 
+from fairway.api.amount_display import display_share
 from fairway.api.cluster import ManagedCluster
 from fairway.providers.catalogue import Context, OptionsError
 from fairway.providers.document import DocumentError
@@ -27,14 +28,14 @@ INACCURATE: Final = "ForecastInaccurate"
 
 TOO_SHORT: Final = "a forecast needs {needed} points; {points} are recorded"
 TOO_INACCURATE: Final = (
-    "a forecast would be off by {error:.3g}{unit} on average ({relative:.0%}), more than {most:.0%}"
+    "a forecast would be off by {error:.3g}{unit} on average ({relative}), more than {most}"
 )
 NO_BETTER: Final = (
     "a forecast would be off by {error:.3g}{unit} on average, more than the guess that nothing changes "
     "({unchanged:.3g}{unit})"
 )
 FORECAST: Final = (
-    "{score}: {ahead} ahead, off by {error:.3g}{unit} on average ({relative:.0%}) in the past season"
+    "{score}: {ahead} ahead, off by {error:.3g}{unit} on average ({relative}) in the past season"
 )
 CURRENT: Final = "{score}: the current value, because {why}"
 NO_PAST: Final = "%s: cannot load past values: %s"
@@ -204,7 +205,10 @@ class Forecast(FleetProvider):
             return NOT_ENOUGH, TOO_SHORT.format(points=seen, needed=needed)
         if outlook.relative > options.max_error:
             words = TOO_INACCURATE.format(
-                error=outlook.error, unit=unit, relative=outlook.relative, most=options.max_error
+                error=outlook.error,
+                unit=unit,
+                relative=display_share(outlook.relative),
+                most=display_share(options.max_error),
             )
             return INACCURATE, words
         if outlook.error > outlook.unchanged:
@@ -218,7 +222,7 @@ class Forecast(FleetProvider):
             ahead=format_duration(self._options.horizon),
             error=outlook.error,
             unit=self._units[name],
-            relative=outlook.relative,
+            relative=display_share(outlook.relative),
         )
 
     def _save(self) -> None:

@@ -6,6 +6,7 @@ No I/O: the provider and synthetic fleets both use it.
 from collections.abc import Iterable
 from typing import Final
 
+from fairway.api.hosting_policy import REQUESTS_SCORE
 from fairway.providers.hosted.headroom import Headroom, slots
 from fairway.providers.hosted.options import HostedOptions
 from fairway.providers.hosted.sizing import Profile
@@ -14,15 +15,18 @@ from fairway.providers.scales import Direct, Share
 
 RESOURCE: Final = "hosted-clusters-score"
 COUNT: Final = "hostedClustersCount"
+OF_REQUESTS: Final = REQUESTS_SCORE
 HEADROOM: Final = "hcpHeadroom"
 API_HEADROOM: Final = "apiQpsHeadroom"
 TYPICAL: Final = "small"
 """Size that the headroom counts."""
 
 
-def capacity_values(count: int, headrooms: Iterable[Headroom], options: HostedOptions) -> dict[str, float]:
-    """Raw values by score name, except API headroom."""
-    values: dict[str, float] = {COUNT: count}
+def capacity_values(
+    count: int, headrooms: Iterable[Headroom], options: HostedOptions, *, of_requests: int = 0
+) -> dict[str, float]:
+    """Raw values by score name, except API headroom. ``of_requests``: how many were created for requests."""
+    values: dict[str, float] = {COUNT: count, OF_REQUESTS: of_requests}
     headrooms = list(headrooms)
     left = max(options.limits.maximum - count, 0)
     for profile in options.profiles:
@@ -50,6 +54,13 @@ def scores_of(options: HostedOptions) -> tuple[Score, ...]:
             scale=Direct(floor=0),
             unit="hosted clusters",
             meaning="number of hosted clusters, as the hypershift add-on counts them; at most 100, and low is good",
+            deadband=1,
+        ),
+        Score(
+            name=OF_REQUESTS,
+            scale=Direct(floor=0),
+            unit="hosted clusters",
+            meaning="number of them that were created for HostedClusterRequests, so that none is counted twice",
             deadband=1,
         ),
         Score(

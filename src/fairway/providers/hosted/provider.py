@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from fairway.api.hosted_request import REQUEST_UID_LABEL
 from fairway.api.resources import CLUSTER_CLAIMS
 from fairway.providers.catalogue import Context
 from fairway.providers.hosted.capacity import API_HEADROOM, RESOURCE, api_headroom, capacity_values, scores_of
@@ -80,6 +81,11 @@ class HostedCluster(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=T
         """Namespace of its control plane."""
         return f"{self.metadata.namespace}-{self.metadata.name.replace('.', '-')}"
 
+    @property
+    def is_of_request(self) -> bool:
+        """Whether it was created for a HostedClusterRequest."""
+        return REQUEST_UID_LABEL in self.metadata.labels
+
 
 HOSTED_CLUSTERS: Final = Resource(
     group="hypershift.openshift.io",
@@ -140,7 +146,8 @@ class HostedClusters(ClusterProvider):
         await self._answers.ensure(interval=self.interval)
         count = len(self._hosted.store)
         headrooms = self._hosts.headrooms()
-        values = capacity_values(count, headrooms, self.options)
+        of_requests = sum(hosted.is_of_request for hosted in self._hosted.store.values())
+        values = capacity_values(count, headrooms, self.options, of_requests=of_requests)
         problems: list[tuple[str, str]] = []
         if bad := [*self._hosts.problems(), *unreadable_objects(self._hosted, self._nodes, self._pods)]:
             problems.append((UNREADABLE, "; ".join(bad[:NAMED_PROBLEMS])))

@@ -35,6 +35,7 @@ _GPU: Final = RESOURCES["gpu"]
 _HOSTED: Final = HostedOptions()
 _HOSTED_SCALES: Final = {score.name: score.scale for score in scores_of(_HOSTED)}
 _SMALL: Final = next(profile for profile in _HOSTED.profiles if profile.name == TYPICAL)
+_NOTHING: Final = Headroom(cpu=0, memory=0, pods=0)
 _ZONES: Final = ("a", "b", "c")
 _OWN_USE: Final = 0.15
 """Share of a hosting cluster that its own components request."""
@@ -57,14 +58,25 @@ def usage_scores(*, cpu: float, memory: float, gpus: int | None) -> dict[str, in
     return {name: scale.score(value) for name, (scale, value) in values.items() if value is not None}
 
 
+def typical(count: int) -> Headroom:
+    """Return what so many hosted clusters of the typical size use."""
+    return Headroom(cpu=count * _SMALL.cpu, memory=count * _SMALL.memory, pods=count * _SMALL.pods)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """A hosting cluster with nodes in three zones: total cores, bytes and pods, and the number of hosted clusters."""
+    """A hosting cluster with nodes in three zones: total cores, bytes and pods, and the number of hosted clusters.
+
+    Those of requests use what their requests reserved (``used``), all others what a typical one uses.
+    """
 
     cpu: float
     memory: float
     pods: float
     hosted: int = 0
+    of_requests: int = 0
+    """How many of the hosted clusters are of requests."""
+    used: Headroom = _NOTHING
 
     @property
     def fits(self) -> int:
@@ -72,11 +84,11 @@ class Host:
         return min(slots(self.headrooms(), _SMALL), _HOSTED.limits.maximum)
 
     def free(self) -> Headroom:
-        own, count = 1 - _OWN_USE, self.hosted
+        own, count = 1 - _OWN_USE, self.hosted - self.of_requests
         return Headroom(
-            cpu=self.cpu * own - count * _SMALL.cpu,
-            memory=self.memory * own - count * _SMALL.memory,
-            pods=self.pods * own - count * _SMALL.pods,
+            cpu=self.cpu * own - count * _SMALL.cpu - self.used.cpu,
+            memory=self.memory * own - count * _SMALL.memory - self.used.memory,
+            pods=self.pods * own - count * _SMALL.pods - self.used.pods,
         )
 
     def headrooms(self) -> list[Headroom]:
@@ -87,7 +99,7 @@ class Host:
         ]
 
     def scores(self) -> dict[str, int]:
-        values = capacity_values(self.hosted, self.headrooms(), _HOSTED)
+        values = capacity_values(self.hosted, self.headrooms(), _HOSTED, of_requests=self.of_requests)
         whole = Headroom(cpu=self.cpu, memory=self.memory, pods=self.pods)
         values[API_HEADROOM] = api_headroom(self.hosted, whole, _HOSTED)
         return {name: _HOSTED_SCALES[name].score(value) for name, value in values.items()}

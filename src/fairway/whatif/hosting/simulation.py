@@ -68,8 +68,9 @@ class Result:
     """Highest utilization of a host, ever."""
     imbalance: float
     """How much the fullest host exceeds the average utilization at the end, as a share of the average."""
-    herd: float
-    """Largest share of one interval's arrivals that one host got, in intervals with an arrival for every host."""
+    herd: float | None
+    """How one-sided the arrivals between two publications were: 0 if each interval's were as even as possible, 1 if one
+    host got all of each interval. None if no interval had two arrivals, or if there is one host."""
     moves: int
     """Hosted clusters that would have to move at the end, so that no host is beyond its capacity."""
     utilization: dict[str, float]
@@ -107,8 +108,9 @@ def simulate(
     published = 0
     refused = placed = 0
     overcommitted: set[str] = set()
-    peak = herd = 0.0
+    peak = 0.0
     batch: Counter[str] = Counter()
+    herd = _Herd(len(hosts))
     for arrival in arrivals:
         while leaving and leaving[0][0] <= arrival.at:
             at, _, gone, name = heapq.heappop(leaving)
@@ -116,7 +118,7 @@ def simulate(
             contender.remove(gone, now=start + at)
         if arrival.at // interval > published:
             published = arrival.at // interval
-            herd = max(herd, _herd(batch, len(hosts)))
+            herd.add(batch)
             batch.clear()
             for host in hosts:
                 contender.publish(host, now=start + published * interval)
@@ -134,7 +136,7 @@ def simulate(
             overcommitted.add(chosen)
         if arrival.lifetime is not None:
             heapq.heappush(leaving, (arrival.at + arrival.lifetime, next(order), arrival, chosen))
-    herd = max(herd, _herd(batch, len(hosts)))
+    herd.add(batch)
     utilization = {host.name: host.utilization for host in hosts}
     mean = sum(utilization.values()) / max(1, len(utilization))
     return Result(
@@ -144,15 +146,28 @@ def simulate(
         overcommitted=len(overcommitted),
         peak=peak,
         imbalance=max(utilization.values(), default=0.0) / mean - 1 if mean else 0.0,
-        herd=herd,
+        herd=herd.share,
         moves=sum(map(_excess, hosts)),
         utilization=utilization,
     )
 
 
-def _herd(batch: Counter[str], hosts: int) -> float:
-    total = batch.total()
-    return max(batch.values()) / total if total >= hosts else 0.0
+class _Herd:
+    """Arrivals beyond an even share that the fullest host of each interval got, of those that it could get."""
+
+    def __init__(self, hosts: int) -> None:
+        self._hosts = hosts
+        self._beyond = self._most = 0
+
+    def add(self, batch: Counter[str]) -> None:
+        total = batch.total()
+        even = -(-total // max(1, self._hosts))
+        self._beyond += max(batch.values(), default=0) - even
+        self._most += total - even
+
+    @property
+    def share(self) -> float | None:
+        return self._beyond / self._most if self._most else None
 
 
 def _excess(host: SimulatedHost) -> int:

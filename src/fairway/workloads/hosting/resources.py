@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
+from fairway.api.amount_display import display_milli
 from fairway.engine.workload import LARGEST_AMOUNT, ResourceList, milli
 
 HOSTED: Final = "hostedclusters"
@@ -16,6 +17,8 @@ DIMENSIONS: Final = (HOSTED, SLOTS, CPU, MEMORY, PODS)
 
 UNLIMITED: Final = LARGEST_AMOUNT
 """Capacity in a dimension that does not limit a host."""
+IN_WORDS: Final = {HOSTED: "hosted clusters", SLOTS: "slots of size small"}
+"""Dimensions that are no resources."""
 MILLI: Final = 1000
 MOST_OF_ONE: Final = {CPU: 1_000_000 * MILLI, MEMORY: (64 << 40) * MILLI, PODS: 1_000_000 * MILLI}
 """What a reservation counts at most: more than any machine has, and little enough that sums stay below UNLIMITED.
@@ -36,11 +39,11 @@ def as_quantity(resource: str, amount: int) -> str:
     return str(whole)
 
 
-def shown(resource: str, amount: int) -> str:
-    """Return an amount for messages, rounded down to two decimals."""
-    if resource == MEMORY:
-        return f"{amount / MILLI / (1 << 30):.4g}Gi"
-    return f"{amount / MILLI:.4g}"
+def describe_amount(resource: str, amount: int) -> str:
+    """Return an amount with its unit, for messages: ``1 hosted cluster``, ``2.5 cpu``, ``17 GiB memory``."""
+    if resource == HOSTED and amount == MILLI:
+        return "1 hosted cluster"
+    return f"{display_milli(resource, amount)} {IN_WORDS.get(resource, resource)}"
 
 
 def as_quantities(amounts: ResourceList) -> dict[str, str]:

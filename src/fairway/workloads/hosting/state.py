@@ -27,7 +27,7 @@ from fairway.hosts.instant import SECOND, Micros
 from fairway.hosts.journal import NOTHING
 from fairway.hosts.resources import grantable
 from fairway.workloads.hosting.fleet.capacity import Capacity, capacity_of
-from fairway.workloads.hosting.fleet.columns import LARGEST_HOST, UNAVAILABLE
+from fairway.workloads.hosting.fleet.columns import LARGEST_HOST, UNAVAILABLE, counted_twice
 from fairway.workloads.hosting.fleet.departures import Departures, changed_room
 from fairway.workloads.hosting.fleet.facts import (
     HostFacts,
@@ -241,6 +241,17 @@ class HostingState:
     def free(self, host: HostKey) -> dict[str, int]:
         """Return what is left by dimension; empty if the capacity is unknown."""
         return self.account(host).free()
+
+    def deficits(self, host: HostKey) -> dict[str, int]:
+        """Return by how much a host is certainly beyond its capacity: more than what may be counted twice."""
+        facts = self.facts.get(host.name)
+        if facts is None or facts.key != host or not isinstance(facts.capacity, Capacity):
+            return {}
+        twice = counted_twice(facts, self.on(host))
+        beyond = {
+            resource: -left - twice.get(resource, 0) for resource, left in self.free(host).items() if left < 0
+        }
+        return {resource: amount for resource, amount in beyond.items() if amount > 0}
 
     def offer(self, host: HostKey) -> ResourceList:
         """Return the most that one hosted cluster can get of a host, however empty it is."""
@@ -534,9 +545,16 @@ class HostingState:
             ).items()
             if any(policy.counts_placements_of(placement.namespace) for policy in covering)
         }
-        counted = [resident.amounts for resident in self.on(key) if resident.counted]
+        residents = tuple(self.on(key))
         capacity = (
-            telemetry if isinstance(telemetry, Unknown) else capacity_of(telemetry, limits, counted=counted)
+            telemetry
+            if isinstance(telemetry, Unknown)
+            else capacity_of(
+                telemetry,
+                limits,
+                counted=[resident.amounts for resident in residents if resident.counted],
+                reported=sum(resident.confirmed is not None for resident in residents),
+            )
         )
         return HostFacts(
             key=key,

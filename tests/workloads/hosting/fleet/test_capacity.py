@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fairway.engine.workload import HostKey
-from fairway.workloads.hosting import Capacity, HostingState, Unknown, place, reports
+from fairway.workloads.hosting import Capacity, HostingState, Unknown, place, rebalance, reports
 from fairway.workloads.hosting.fleet.capacity import NO_RESOURCES, NO_SLOTS
 from fairway.workloads.hosting.fleet.telemetry import (
     EXPIRED,
@@ -20,6 +20,7 @@ from fairway.workloads.hosting.fleet.telemetry import (
     Telemetry,
 )
 from fairway.workloads.hosting.requests.demand import Demand, demand_of
+from fairway.workloads.hosting.requests.request_status import policy_status
 from fairway.workloads.hosting.resources import CPU, HOSTED, SLOTS
 from workloads.hosting.hosts import MINUTE, NOW, START, host, load, placed, policy, request, state_of
 
@@ -109,6 +110,50 @@ def test_count_includes_residents_only_once_they_are_counted() -> None:
     assert state.free(H1)[HOSTED] == (80 - 10) * 1000
     state.upsert(load("h1", count=9), now=NOW)
     assert state.free(H1)[HOSTED] == (80 - 9) * 1000
+
+
+@pytest.mark.parametrize(
+    ("of_requests", "confirmed", "reserved"),
+    [
+        (None, 2, 2),
+        (0, 2, 2),
+        (1, 2, 1),
+        (2, 2, 0),
+        # One of a request that exists no more is left on the host: it is of another owner.
+        (3, 2, 0),
+        # The host has not reported the second one: the one that is published may be a left one.
+        (2, 1, 1),
+    ],
+)
+def test_hosted_clusters_that_are_published_as_of_requests_are_not_counted_twice(
+    of_requests: int | None, confirmed: int, reserved: int
+) -> None:
+    scores = {} if of_requests is None else {"hostedClustersOfRequests": of_requests}
+    residents = [
+        placed(name, "h1", phase="Confirmed" if at < confirmed else "Bound") for at, name in enumerate("ab")
+    ]
+    state = state_of(policy(), host("h1"), load("h1", count=10, scores=scores), *residents)
+    (report,) = reports(state, now=NOW)
+    assert (report.hosted, report.reserved) == (10, reserved)
+    assert state.free(H1)[HOSTED] == (80 - 10 - reserved) * 1000
+    status = policy_status(policy(), state, now=START)
+    assert (status.hostedClusters, status.reserved, status.freeSlots) == (
+        10 + reserved,
+        reserved,
+        report.slots["small"],
+    )
+
+
+@pytest.mark.parametrize(("phase", "over"), [("Confirmed", 0), ("Bound", 2)])
+def test_host_is_beyond_its_capacity_only_by_what_is_certainly_not_counted_twice(
+    phase: str, over: int
+) -> None:
+    """A rebalance must not move hosted clusters because the published load has just begun to include them."""
+    residents = [placed(name, "h1", phase=phase) for name in "ab"]
+    state = state_of(policy(), host("h1"), load("h1", count=80), host("h2"), load("h2", count=0), *residents)
+    assert sum(state.deficits(H1).values()) == over * 1000
+    plan = rebalance(state, residents, now=NOW)
+    assert (len(plan.before), len(plan.moves)) == (bool(over), over)
 
 
 def test_count_at_the_end_of_the_scale_is_full() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from fairway.api.hosted_request import HostedClusterRequest
+from fairway.api.hosted_request import REQUEST_UID_LABEL, HostedClusterRequest
 from fairway.api.work import ManifestWork
 from fairway.hosts.instant import from_micros
 from fairway.workloads.hosting import AdoptionPlan, plan_adoption
@@ -19,7 +19,7 @@ from fairway.workloads.hosting.planning.adoption import (
     in_works,
     on_host,
 )
-from fairway.workloads.hosting.requests.work import MANAGED_BY, MANAGER, REQUEST_UID_LABEL
+from fairway.workloads.hosting.requests.work import MANAGED_BY, MANAGER
 from fairway.workloads.hosting.rules.policy import PolicyError
 from fairway.workloads.hosting.state import HostingState
 from fairway.workloads.hosting.workload import ADOPTS

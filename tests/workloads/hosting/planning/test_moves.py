@@ -83,9 +83,7 @@ def test_rebalance_moves_nothing_within_policy() -> None:
 def test_rebalance_moves_one_from_an_overfull_host() -> None:
     state, requests = carried({"h1": on("h1", "a", "b", "c"), "h2": on("h2", "d")}, maxPerHost=2)
     plan = rebalance(state, requests, now=NOW)
-    assert [violation.message for violation in plan.before] == [
-        OVER.format(amount="1", resource="hostedclusters")
-    ]
+    assert [violation.message for violation in plan.before] == [OVER.format(amount="1 hosted cluster")]
     assert list(targets(plan).values()) == ["h2"]
     assert plan.fewest
     assert not plan.after

@@ -112,7 +112,7 @@ REJECTED = [
         request("new"),
         "; ".join(
             room.TOO_LITTLE.format(resource=name, left=left, asked=asked)
-            for name, left, asked in (("cpu", "4", "5"), ("memory", "8Gi", "17Gi"))
+            for name, left, asked in (("cpu", "4", "5"), ("memory", "8 GiB", "17 GiB"))
         ),
     ),
 ]
@@ -301,7 +301,7 @@ FITS = [
             "spec.size: medium",
             "spec.size: small",
             "spec.availability: SingleReplica",
-            "9 cpu and 26Gi memory more on h1",
+            "9 cpu and 26 GiB memory more on h1",
         ),
     ),
     ((host("h1"), load("h1", count=80)), request("new"), ("one hosted cluster less on h1",)),

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from msgspec import structs
 
+from fairway.api.hosted_request import REQUEST_UID_LABEL
 from fairway.api.secret import Secret
 from fairway.api.work import ManifestWork
 from fairway.klusterlet.works.feedback import feedback
@@ -50,7 +51,7 @@ def test_work_has_namespace_secrets_hosted_cluster_and_node_pools_with_owner_lab
         ("HostedCluster", "clusters", "web"),
         ("NodePool", "clusters", "workers"),
     ]
-    owner = {work.REQUEST_UID_LABEL: "uid-team-a-web", work.REQUEST_LABEL: "web"}
+    owner = {REQUEST_UID_LABEL: "uid-team-a-web", work.REQUEST_LABEL: "web"}
     assert all(owner.items() <= manifest["metadata"]["labels"].items() for manifest in manifests[1:])
     assert manifests[1]["data"] == {"key": "c2VjcmV0"}
     assert manifests[2]["metadata"]["labels"]["a"] == "b"

@@ -307,7 +307,7 @@ def test_smaller_host_of_the_model_count_is_rejected_by_what_its_nodes_have() ->
     assert decision.host is not None
     assert decision.host.name == "big"
     assert [rejection.reason for rejection in decision.rejections] == [
-        "offers 8 cpu in all, and the request needs 13; offers 32Gi memory in all, and the request needs 47Gi"
+        "offers 8 cpu in all, and the request needs 13; offers 32 GiB memory in all, and the request needs 47 GiB"
     ]
 
 

@@ -3,7 +3,8 @@
 Telemetry lags behind. A request of ours is *counted* once the telemetry certainly includes it. So that no hosted
 cluster is counted twice for long, and none is ever left out:
 
-- the number of hosted clusters of other owners is the published count less the counted requests;
+- the number of hosted clusters of other owners is the published count less the counted requests, or less those that
+  were published as created for requests, as far as their hosts have reported them;
 - published free room is what the counted requests already left; the ledger subtracts the others.
 
 Both err to the safe side: a hosted cluster that is included, but not yet known to be, takes its room twice.
@@ -63,6 +64,8 @@ class Capacity:
     """The whole capacity in the dimensions that limit, with what the policy keeps free."""
     offer: ResourceList
     """The most that one hosted cluster could get of an empty host; a dimension that is absent does not limit it."""
+    included: int = 0
+    """How many requests the published number of hosted clusters includes."""
     slots: Mapping[str, int] = field(default_factory=dict)
     """Published free slots by the name of the score."""
     room: int = 0
@@ -89,11 +92,14 @@ class Capacity:
 
 
 def capacity_of(
-    telemetry: Telemetry, limits: Limits, *, counted: Iterable[ResourceList] = ()
+    telemetry: Telemetry, limits: Limits, *, counted: Iterable[ResourceList] = (), reported: int = 0
 ) -> Capacity | Unknown:
-    """``counted``: what the requests hold that the telemetry certainly includes."""
+    """``counted``: what the requests hold that the telemetry certainly includes. ``reported``: the number of requests
+    whose hosted clusters the host has reported."""
     held = list(counted)
-    others = max(0, telemetry.count - len(held))
+    # Of requests that exist no more, hosted clusters may be left. They are of other owners.
+    included = min(telemetry.count, max(len(held), min(telemetry.of_requests or 0, reported)))
+    others = telemetry.count - included
     model = _model(telemetry, limits)
     most = limits.max_per_host
     if telemetry.saturated:
@@ -107,7 +113,9 @@ def capacity_of(
             # The number ranks the hosts. It does not include other workloads, so that measured free amounts limit.
             amounts[resource] = amount + sum(amounts_held.get(resource, 0) for amounts_held in held)
         offer = _offer(telemetry, limits, small=most)
-        return Capacity(model=model, amounts=amounts, others=used, total=total, offer=offer)
+        return Capacity(
+            model=model, amounts=amounts, others=used, total=total, offer=offer, included=included
+        )
     room = max(
         (telemetry.slots[name] * worth for name, worth in _WORTH.items() if name in telemetry.slots),
         default=None,
@@ -152,6 +160,7 @@ def capacity_of(
         others=used,
         total=total,
         offer={**offer, **limited},
+        included=included,
         slots=telemetry.slots,
         room=room or 0,
     )

@@ -19,6 +19,7 @@ from fairway.hosts.column import Column, CountColumn, Key
 from fairway.hosts.resources import LARGEST, grantable
 from fairway.workloads.hosting.fleet.capacity import Capacity
 from fairway.workloads.hosting.fleet.facts import HostFacts
+from fairway.workloads.hosting.fleet.telemetry import Telemetry
 from fairway.workloads.hosting.resources import DIMENSIONS, HOSTED, MILLI, UNLIMITED
 from fairway.workloads.hosting.workload import Resident
 
@@ -83,15 +84,32 @@ def amounts_of(facts: HostFacts, account: HostAccount, residents: Iterable[Resid
     if not isinstance(capacity, Capacity):
         return amounts
     amounts[KNOWN] = 1
-    # Reported, but perhaps counted twice: for the ranking, the likely number is better than the safe one.
-    reported = sum(not resident.counted and resident.confirmed is not None for resident in residents)
-    amounts[UNCOUNTED] = MILLI * min(reported, capacity.others.get(HOSTED, 0) // MILLI)
+    # For the ranking, the likely number is better than the safe one.
+    amounts[UNCOUNTED] = counted_twice(facts, residents).get(HOSTED, 0)
     for resource in DIMENSIONS:
         amounts[offered(resource)] = min(LARGEST, capacity.offer.get(resource, UNLIMITED))
         amounts[total(resource)] = min(LARGEST, capacity.total.get(resource, 0))
     for score in capacity.slots:
         amounts[slot_share(score)] = min(LARGEST, capacity.slot_share(score))
     return amounts
+
+
+def counted_twice(facts: HostFacts, residents: Iterable[Resident]) -> dict[str, int]:
+    """Return how much is perhaps counted twice: as a resident that its host has reported, and in what the host
+    publishes, which certainly includes it only later."""
+    capacity, telemetry = facts.capacity, facts.telemetry
+    if not isinstance(capacity, Capacity):
+        return {}
+    reported = [resident for resident in residents if not resident.counted and resident.confirmed is not None]
+    twice: dict[str, int] = {}
+    for resident in reported:
+        for resource, amount in resident.amounts.items():
+            twice[resource] = twice.get(resource, 0) + amount
+    # Where the number of requests is published, it is known which ones the count includes.
+    is_known = isinstance(telemetry, Telemetry) and telemetry.of_requests is not None
+    others = capacity.others.get(HOSTED, 0)
+    twice[HOSTED] = 0 if is_known else min(len(reported) * MILLI, others)
+    return twice
 
 
 class HostingSchema:

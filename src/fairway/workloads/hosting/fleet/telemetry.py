@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from fairway.api.cluster import ManagedCluster
-from fairway.api.hosting_policy import DEFAULT_MAX_PER_HOST
+from fairway.api.hosting_policy import DEFAULT_MAX_PER_HOST, REQUESTS_SCORE
 from fairway.api.score import AddOnPlacementScore
 from fairway.engine.workload import ResourceList, milli
 from fairway.hosts.clusters import cells
@@ -49,6 +49,8 @@ NEGATIVE: Final = "{resource}/{score} is {value}, which is not a number of hoste
 class Telemetry:
     count: int
     """Hosted clusters, of all owners."""
+    of_requests: int | None = None
+    """How many of these were created for requests, if that is published."""
     slots: Mapping[str, int] = field(default_factory=dict)
     """Free slots by the name of the score: at least so many."""
     free: ResourceList | None = None
@@ -98,8 +100,14 @@ def telemetry_of(
         for name, value in values.items()
         if name.startswith(SLOTS_PREFIX) and value >= 0
     }
+    of_requests = values.get(REQUESTS_SCORE)
     return Telemetry(
-        count=count, slots=slots, free=_free(claims), allocatable=_allocatable(cluster), until=until
+        count=count,
+        of_requests=None if of_requests is None or of_requests < 0 else of_requests,
+        slots=slots,
+        free=_free(claims),
+        allocatable=_allocatable(cluster),
+        until=until,
     )
 
 

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import structs
 
 from fairway.api.hosted_request import (
+    REQUEST_UID_LABEL,
     HostedClusterRequest,
     HostedClusterRequestSpec,
     HostedClusterRequestStatus,
@@ -31,7 +32,6 @@ from fairway.workloads.hosting.requests.demand import SIZES, SMALL, DemandError,
 from fairway.workloads.hosting.requests.work import (
     HOSTED_CLUSTERS,
     HYPERSHIFT_GROUP,
-    REQUEST_UID_LABEL,
     is_created_by_fairway,
     is_kind,
     object_name,

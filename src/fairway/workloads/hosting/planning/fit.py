@@ -14,11 +14,12 @@ from fairway.engine import cycle
 from fairway.engine.outcome import Outcome
 from fairway.engine.points import Context
 from fairway.engine.profile import Profile
-from fairway.engine.workload import Workload
+from fairway.engine.workload import HostKey, Workload
 from fairway.hosts import bitmap
 from fairway.hosts.clusters import clusters_of
 from fairway.hosts.instant import Micros
 from fairway.hosts.steps import Steps, finish, strides
+from fairway.workloads.hosting.fleet.capacity import Capacity
 from fairway.workloads.hosting.fleet.facts import host_key
 from fairway.workloads.hosting.plugins.add_on_healthy import NAME as ADD_ON
 from fairway.workloads.hosting.plugins.available import NAME as AVAILABLE
@@ -30,8 +31,8 @@ from fairway.workloads.hosting.plugins.room import NAME as ROOM
 from fairway.workloads.hosting.plugins.row import cluster_at
 from fairway.workloads.hosting.plugins.tenant_quota import NAME as TENANT_QUOTA
 from fairway.workloads.hosting.profile import without_quiet_hours
-from fairway.workloads.hosting.requests.demand import SIZES, slots_worth
-from fairway.workloads.hosting.resources import DIMENSIONS, HOSTED, shown
+from fairway.workloads.hosting.requests.demand import SIZES, Demand, slots_worth
+from fairway.workloads.hosting.resources import DIMENSIONS, HOSTED, MEMORY, MILLI, SLOTS, describe_amount
 from fairway.workloads.hosting.state import HostingState
 from fairway.workloads.hosting.workload import HostingSpec
 
@@ -43,6 +44,8 @@ ONE_REPLICA: Final = "spec.availability: SingleReplica"
 WITHOUT: Final = "spec.constraints without {field}"
 FREED: Final = "one hosted cluster less on {host}"
 MORE_ROOM: Final = "{amounts} more on {host}"
+ONE_SLOT: Final = "1 slot of size {size}"
+MEBIBYTE: Final = (1 << 20) * MILLI
 HOST_CHANGES: Final = {
     AVAILABLE: "{host} becomes available",
     CAPACITY_KNOWN: "{host} publishes its load",
@@ -151,5 +154,19 @@ def _room(state: HostingState, workload: Workload[HostingSpec], context: Context
     }
     if set(short) == {HOSTED}:
         return FREED.format(host=host)
-    amounts = " and ".join(f"{shown(resource, amount)} {resource}" for resource, amount in short.items())
+    amounts = " and ".join(
+        _amount(state, workload.spec.need, host, resource, amount) for resource, amount in short.items()
+    )
     return MORE_ROOM.format(amounts=amounts, host=host)
+
+
+def _amount(state: HostingState, need: Demand, host: HostKey, resource: str, amount: int) -> str:
+    """Return what is missing, in words. A size of which free slots are published is short of one of these."""
+    facts = state.facts.get(host.name)
+    capacity = None if facts is None else facts.capacity
+    if resource == SLOTS and isinstance(capacity, Capacity) and capacity.slot_share(need.slots_score):
+        return ONE_SLOT.format(size=need.size)
+    # Rounded up to a whole mebibyte, because less would not be enough.
+    if resource == MEMORY:
+        amount = -(-amount // MEBIBYTE) * MEBIBYTE
+    return describe_amount(resource, amount)

@@ -68,7 +68,7 @@ def lose(
     workloads = {move.key: state.workload_of(known[move.key]) for move in plan.moves}
     left = after(state, assignments, workloads)
     room = sum(
-        report_of(left, left.facts[name]).slots[SMALL]
+        report_of(left, left.facts[name], now=now).slots[SMALL]
         for name in sorted(available_hosts(left))
         if left.facts[name].key not in hosts
     )

@@ -28,6 +28,7 @@ from fairway.workloads.hosting.planning.violations import (
     available_hosts,
     fixable_violations,
     keeps_tenants_apart,
+    violations,
 )
 from fairway.workloads.hosting.profile import eligibility, is_built_in
 from fairway.workloads.hosting.requests.demand import CUSTOM
@@ -116,6 +117,7 @@ class MoveProblem:
         take something."""
         self._state, self._clean = state, frozenset(clean)
         self._available = available_hosts(state)
+        self._violated = frozenset(violation.host for violation in violations(state))
         self._amounts_on: dict[object, ResourceList] = {}
         self._tenants: dict[str, int] = {}
         """A number for each tenant."""
@@ -229,6 +231,10 @@ class MoveProblem:
             return {}
         return self._state.free(host)
 
+    def _is_doubtful(self, host: HostKey) -> bool:
+        """Return whether a host is beyond its capacity only by what may be counted twice: nothing has to leave it."""
+        return any(left < 0 for left in self._free(host).values()) and host.name not in self._violated
+
     def _taken(self, workload: Workload[HostingSpec], host: HostKey) -> ResourceList:
         need = workload.spec.need
         key = (need.size, need.single, tuple(need.amounts.items()), host)
@@ -274,7 +280,10 @@ class MoveProblem:
         free = self._free(host)
         return HostLimits(
             free=tuple(free.get(resource, PLENTY) for resource in self._resources),
-            clean=host in self._clean and known and host.name in self._available,
+            clean=host in self._clean
+            and known
+            and host.name in self._available
+            and not self._is_doubtful(host),
             apart=apart,
             tenants=tenants,
         )

@@ -43,10 +43,10 @@ def reports(state: HostingState, *, now: Micros) -> Iterator[HostReport]:
     """Yield a report for every hosting cluster, by name, and for deleted ones that requests still name."""
     keys = {facts.key for facts in state.facts.values()}
     for key in sorted(keys.union(host for host in state.residents.hosts() if state.outage(host) is not None)):
-        problem = _problem(state, key, state.outage(key), now=now)
         if key in keys:
-            yield report_of(state, state.facts[key.name], problem=problem)
+            yield report_of(state, state.facts[key.name], now=now)
         else:
+            problem = _problem(state, key, state.outage(key), now=now)
             reserved = sum(1 for _ in state.on(key))
             yield HostReport(host=key.name, reserved=reserved, slots=dict.fromkeys(SIZES, 0), problem=problem)
 
@@ -60,12 +60,18 @@ def _problem(state: HostingState, host: HostKey, outage: Outage | None, *, now: 
     return words.format(host=host.name, outage=outage.describe(after, now=now))
 
 
-def report_of(state: HostingState, facts: HostFacts, *, problem: str = "") -> HostReport:
-    """``problem``: why the cluster is unavailable."""
+def report_of(state: HostingState, facts: HostFacts, *, now: Micros) -> HostReport:
     name = facts.key.name
+    problem = _problem(state, facts.key, state.outage(facts.key), now=now)
     sizes = _sizes(state, facts)
-    reserved = sum(not resident.counted for resident in state.on(facts.key)) + len(facts.promised)
     capacity = facts.capacity
+    residents = tuple(state.on(facts.key))
+    included = (
+        capacity.included
+        if isinstance(capacity, Capacity)
+        else sum(resident.counted for resident in residents)
+    )
+    reserved = len(residents) - included + len(facts.promised)
     if not isinstance(capacity, Capacity):
         return HostReport(
             host=name,

@@ -9,10 +9,10 @@ from fairway.engine.workload import HostKey
 from fairway.workloads.hosting.fleet.capacity import Capacity
 from fairway.workloads.hosting.fleet.facts import HostFacts, is_available
 from fairway.workloads.hosting.planning.evacuation import Evacuation
-from fairway.workloads.hosting.resources import shown
+from fairway.workloads.hosting.resources import describe_amount
 from fairway.workloads.hosting.state import HostingState
 
-OVER: Final = "carries {amount} {resource} more than the policy allows"
+OVER: Final = "carries {amount} more than the policy allows"
 TENANT: Final = "carries {count} hosted clusters of tenant {tenant}, and the policy allows one"
 SPARE: Final = "spareHosts"
 NO_SPARE: Final = "{count} of its hosted clusters would not fit elsewhere if it failed"
@@ -68,11 +68,10 @@ def keeps_tenants_apart(state: HostingState, facts: HostFacts) -> bool:
 def _of_host(state: HostingState, name: str) -> Iterator[Violation]:
     facts = state.facts[name]
     if isinstance(facts.capacity, Capacity):
-        for resource, left in state.free(facts.key).items():
-            if left < 0:
-                share = -left / max(1, facts.capacity.total.get(resource, 0))
-                words = OVER.format(amount=shown(resource, -left), resource=resource)
-                yield Violation(host=name, limit=resource, message=words, weight=1 + share)
+        for resource, beyond in state.deficits(facts.key).items():
+            share = beyond / max(1, facts.capacity.total.get(resource, 0))
+            words = OVER.format(amount=describe_amount(resource, beyond))
+            yield Violation(host=name, limit=resource, message=words, weight=1 + share)
     if keeps_tenants_apart(state, facts):
         tenants: dict[str, int] = {}
         for resident in state.on(facts.key):

@@ -4,6 +4,7 @@ from typing import Final
 
 import numpy as np
 
+from fairway.api.amount_display import display_shortage
 from fairway.engine.points import Context, Reads, Scores, Timeless
 from fairway.engine.status import OK, Code, Status
 from fairway.hosts import bitmap
@@ -16,11 +17,14 @@ from fairway.workloads.hosting.fleet.placement_promises import describe_promises
 from fairway.workloads.hosting.fleet.snapshot import HostingSnapshot, hosting_of
 from fairway.workloads.hosting.plugins.row import spec_in
 from fairway.workloads.hosting.requests.demand import Demand
-from fairway.workloads.hosting.resources import DIMENSIONS, HOSTED, MILLI, SLOTS, UNLIMITED, shown
+from fairway.workloads.hosting.resources import DIMENSIONS, HOSTED, MILLI, SLOTS
 
 NAME: Final = "Room"
 NO_NUMBER: Final = "has {used} hosted clusters with reservations, and takes at most {most}"
 NO_SLOT: Final = "has no free slot of size {size}"
+ALL_TAKEN: Final = (
+    "has no free slot of size {size} left: it published {count}, and reservations since then take them"
+)
 NO_SLOTS: Final = "has room for {left} small hosted clusters, and the request needs room for {asked}"
 TOO_SMALL: Final = "offers {most} {resource} in all, and the request needs {asked}"
 TOO_LITTLE: Final = "has {left} {resource} left, and the request needs {asked}"
@@ -67,6 +71,8 @@ def shortages(snapshot: HostingSnapshot, need: Demand, row: int) -> dict[str, st
     """Return what is short on a host, in words, by dimension."""
     short: dict[str, str] = {}
     at = np.array([row], dtype=np.int64)
+    facts = snapshot.facts.get(snapshot.hosts.names[row])
+    capacity = None if facts is None else facts.capacity
     for resource in DIMENSIONS:
         wanted = asked(snapshot, need, resource, at).item()
         free = max(0, snapshot.counts(grantable(resource)).values[row].item())
@@ -74,22 +80,19 @@ def shortages(snapshot: HostingSnapshot, need: Demand, row: int) -> dict[str, st
         if wanted <= free:
             if wanted > offer:
                 # The capacity model does not limit this dimension, and the nodes do.
-                most = shown(resource, offer)
-                short[resource] = TOO_SMALL.format(
-                    resource=resource, most=most, asked=shown(resource, wanted)
-                )
+                most, amount = display_shortage(resource, offer, wanted)
+                short[resource] = TOO_SMALL.format(resource=resource, most=most, asked=amount)
         elif resource == HOSTED:
-            facts = snapshot.facts.get(snapshot.hosts.names[row])
-            capacity = None if facts is None else facts.capacity
             most_hosted = capacity.amounts.get(HOSTED, 0) if isinstance(capacity, Capacity) else 0
             used = snapshot.counts(USED).values[row].item()
             short[resource] = NO_NUMBER.format(used=used // MILLI, most=most_hosted // MILLI)
-        elif resource == SLOTS and wanted == UNLIMITED:
-            short[resource] = NO_SLOT.format(size=need.size)
-        elif resource == SLOTS:
-            short[resource] = NO_SLOTS.format(left=shown(resource, free), asked=shown(resource, wanted))
+        elif resource == SLOTS and isinstance(capacity, Capacity) and capacity.slot_share(need.slots_score):
+            # Of a size that has slots of its own: in slots of size small, a small one would need another number than 1.
+            published = capacity.slots[need.slots_score or ""]
+            words = ALL_TAKEN if published else NO_SLOT
+            short[resource] = words.format(size=need.size, count=published)
         else:
-            short[resource] = TOO_LITTLE.format(
-                resource=resource, left=shown(resource, free), asked=shown(resource, wanted)
-            )
+            left, amount = display_shortage(resource, free, wanted)
+            words = NO_SLOTS if resource == SLOTS else TOO_LITTLE
+            short[resource] = words.format(resource=resource, left=left, asked=amount)
     return short

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from fairway.api.amount_display import display_milli
 from fairway.engine.points import Context, Reads, Timeless
 from fairway.engine.status import OK, Status, unschedulable
 from fairway.hosts.bitmap import Bits
@@ -11,13 +12,12 @@ from fairway.workloads.hosting.fleet.columns import TENANTS
 from fairway.workloads.hosting.fleet.snapshot import hosting_of
 from fairway.workloads.hosting.fleet.tenant_usage import Account, quota_column
 from fairway.workloads.hosting.plugins.row import spec_in
-from fairway.workloads.hosting.resources import DIMENSIONS, HOSTED, SLOTS, shown
+from fairway.workloads.hosting.resources import DIMENSIONS, IN_WORDS
 from fairway.workloads.hosting.workload import HostingSpec
 
 NAME: Final = "TenantQuota"
 OVER: Final = "quota of tenant {tenant} in policy {policy}: {excess}"
 EXCESS: Final = "{resource}: {used} of {limit} used, and the request needs {asked}"
-_WORDS: Final = {HOSTED: "hosted clusters", SLOTS: "room in small hosted clusters"}
 
 
 class TenantQuota(Timeless):
@@ -32,10 +32,10 @@ class TenantQuota(Timeless):
         used = hosting_of(context.snapshot).tenants.used(account_of(spec))
         excess = "; ".join(
             EXCESS.format(
-                resource=_WORDS.get(resource, resource),
-                used=shown(resource, used.get(resource, 0)),
-                limit=shown(resource, limits[resource]),
-                asked=shown(resource, asked.get(resource, 0)),
+                resource=IN_WORDS.get(resource, resource),
+                used=display_milli(resource, used.get(resource, 0)),
+                limit=display_milli(resource, limits[resource]),
+                asked=display_milli(resource, asked.get(resource, 0)),
             )
             for resource in DIMENSIONS
             if resource in limits and used.get(resource, 0) + asked.get(resource, 0) > limits[resource]

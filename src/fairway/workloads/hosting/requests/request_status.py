@@ -26,10 +26,10 @@ from fairway.api.work import ManifestWork
 from fairway.engine.workload import HostKey, ResourceList
 from fairway.hosts.instant import SECOND, Micros, from_micros, to_micros
 from fairway.workloads.hosting.decision import Decision
-from fairway.workloads.hosting.fleet.capacity import Capacity
 from fairway.workloads.hosting.fleet.outages import Outage
+from fairway.workloads.hosting.planning.report import report_of
 from fairway.workloads.hosting.requests import conditions
-from fairway.workloads.hosting.requests.demand import SIZES, SMALL, Demand, size_name
+from fairway.workloads.hosting.requests.demand import SMALL, size_name
 from fairway.workloads.hosting.requests.work import (
     carries,
     control_plane_availability,
@@ -37,7 +37,7 @@ from fairway.workloads.hosting.requests.work import (
     is_reported,
     work_name,
 )
-from fairway.workloads.hosting.resources import HOSTED, MILLI, SLOTS, as_quantities
+from fairway.workloads.hosting.resources import as_quantities
 from fairway.workloads.hosting.rules.host_namespaces import overlapping
 from fairway.workloads.hosting.rules.policy import Policy, policy_of
 from fairway.workloads.hosting.rules.refusals import (
@@ -523,22 +523,12 @@ def deadline_of(request: HostedClusterRequest) -> datetime | None:
 def policy_status(policy: HostingPolicy, state: HostingState, *, now: datetime) -> HostingPolicyStatus:
     """What the hosting clusters of a policy carry, and how much more."""
     applied = policy_of(policy)
-    hosts = unknown = hosted = pending = free = 0
-    small = Demand(size=SMALL, single=False, amounts={HOSTED: MILLI, SLOTS: MILLI, **SIZES[SMALL]})
-    for facts in state.facts.values():
-        if policy.metadata.name not in facts.policies:
-            continue
-        hosts += 1
-        residents = list(state.on(facts.key))
-        pending += sum(resident.confirmed is None for resident in residents) + len(facts.promised)
-        capacity = facts.capacity
-        if not isinstance(capacity, Capacity):
-            unknown += 1
-            hosted += len(residents) + len(facts.promised)
-            continue
-        hosted += len(residents) + len(facts.promised) + capacity.others.get(HOSTED, 0) // MILLI
-        left, asked = state.free(facts.key), capacity.amounts_for(small)
-        free += min(max(0, left.get(resource, 0)) // amount for resource, amount in asked.items() if amount)
+    # The numbers of `fairway hosting capacity`, added up.
+    of_hosts = [
+        report_of(state, facts, now=to_micros(now))
+        for facts in state.facts.values()
+        if applied.name in facts.policies
+    ]
     conflict, protected = state.conflict_of(applied.name), _protected(applied)
     reason = conditions.PROTECTED_NAMESPACE if protected else conditions.APPLIES
     condition = Condition(
@@ -549,11 +539,11 @@ def policy_status(policy: HostingPolicy, state: HostingState, *, now: datetime) 
         observedGeneration=policy.metadata.generation,
     )
     return HostingPolicyStatus(
-        hosts=hosts,
-        unknownHosts=unknown,
-        hostedClusters=hosted,
-        reserved=pending,
-        freeSlots=min(free, 2**31 - 1),
+        hosts=len(of_hosts),
+        unknownHosts=sum(report.hosted is None for report in of_hosts),
+        hostedClusters=sum((report.hosted or 0) + report.reserved for report in of_hosts),
+        reserved=sum(report.reserved for report in of_hosts),
+        freeSlots=min(sum(report.slots[SMALL] for report in of_hosts), 2**31 - 1),
         conditions=set_condition(policy.status.conditions, condition, now=now),
     )
 

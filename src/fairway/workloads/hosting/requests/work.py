@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from fairway.api.hosted_request import AVAILABILITY_FIELD, HostedClusterRequest
+from fairway.api.hosted_request import AVAILABILITY_FIELD, REQUEST_UID_LABEL, HostedClusterRequest
 from fairway.api.hosting_policy import HOSTING_GROUP
 from fairway.api.secret import Secret
 from fairway.api.work import (
@@ -35,7 +35,6 @@ HYPERSHIFT_VERSION: Final = f"{HYPERSHIFT_GROUP}/v1beta1"
 HOSTED_CLUSTERS: Final = "hostedclusters"
 NODE_POOLS: Final = "nodepools"
 
-REQUEST_UID_LABEL: Final = f"{HOSTING_GROUP}/request-uid"
 REQUEST_LABEL: Final = f"{HOSTING_GROUP}/request"
 REQUEST_NAMESPACE_LABEL: Final = f"{HOSTING_GROUP}/request-namespace"
 REQUEST_ANNOTATION: Final = f"{HOSTING_GROUP}/request"
@@ -204,6 +203,12 @@ def owner_labels(request: HostedClusterRequest) -> dict[str, str]:
         REQUEST_LABEL: _label(meta.name),
         REQUEST_NAMESPACE_LABEL: _label(meta.namespace),
     }
+
+
+def request_name(work: ManifestWork) -> tuple[str, str]:
+    """Return namespace and name of the request that a work was created for; empty if it names none."""
+    namespace, _, name = work.metadata.annotations.get(REQUEST_ANNOTATION, "").partition("/")
+    return namespace, name
 
 
 def is_reported(work: ManifestWork, request: HostedClusterRequest) -> bool:
