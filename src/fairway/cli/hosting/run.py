@@ -28,9 +28,9 @@ from fairway.engine.workload import HostKey, WorkloadKey
 from fairway.hosts.instant import Micros, to_micros
 from fairway.workloads.hosting import HostingState, HostReport, Move, MovePlan, changes_that_fit, reports
 from fairway.workloads.hosting import drain as plan_drain
-from fairway.workloads.hosting import place as place_all
 from fairway.workloads.hosting import rebalance as plan_moves
 from fairway.workloads.hosting.fleet.placement_promises import describe_promises
+from fairway.workloads.hosting.planning.placing import place_on
 from fairway.workloads.hosting.planning.violations import Violation
 from fairway.workloads.hosting.requests.refusal_groups import content_of, group_of
 from fairway.workloads.hosting.workload import MOVE_PLAN, MOVE_TO, key_of
@@ -181,7 +181,8 @@ def place(output: OutputFormat, now: datetime | None, **inputs: Any) -> int:
             say(EXISTS.format(name=name, host=host), stream=sys.stderr)
     if not wanted:
         raise BadInputError(NO_REQUESTS)
-    decisions = place_all(loaded.state, wanted, now=loaded.now, quiet=False, complete=output != "table")
+    trial = loaded.state.fork()
+    decisions = place_on(trial, wanted, now=loaded.now, quiet=False, complete=output != "table")
     by_key = {(request.metadata.namespace, request.metadata.name): request for request in wanted}
     rows: list[dict[str, Any]] = []
     known: dict[Any, tuple[str, ...]] = {}
@@ -189,10 +190,11 @@ def place(output: OutputFormat, now: datetime | None, **inputs: Any) -> int:
         request = by_key[decision.key.namespace, decision.key.name]
         fits: tuple[str, ...] = ()
         if decision.host is None:
-            workload = loaded.state.workload_of(request)
+            # Beside what the others reserve, as the controller tries it.
+            workload = trial.workload_of(request)
             group = (group_of(workload), content_of(workload))
             if group not in known:
-                known[group] = changes_that_fit(loaded.state, workload, now=loaded.now)
+                known[group] = changes_that_fit(trial, workload, now=loaded.now)
             fits = known[group]
         rows.append(
             {

@@ -22,9 +22,20 @@ def place(
 
     ``state`` is not changed. ``quiet=False`` ignores quiet hours. ``complete`` is that of ``decision_of``.
     """
-    trial = state.fork()
+    return place_on(state.fork(), requests, now=now, quiet=quiet, complete=complete)
+
+
+def place_on(
+    trial: HostingState,
+    requests: Iterable[HostedClusterRequest],
+    *,
+    now: Micros,
+    quiet: bool = True,
+    complete: bool = False,
+) -> list[Decision]:
+    """Do the same on a fork, which has all the reservations afterwards."""
     profile = trial.profile if quiet else without_quiet_hours(trial.profile)
-    workloads = sorted(map(state.workload_of, requests), key=lambda workload: -workload.priority)
+    workloads = sorted(map(trial.workload_of, requests), key=lambda workload: -workload.priority)
     decisions: list[Decision] = []
     for workload in workloads:
         # Without a name for the outcome: its snapshot would make the table copy the columns that a reservation writes.

@@ -12,12 +12,25 @@ from fairway.hosts.direction import Direction
 from fairway.workloads.hosting.fleet.columns import LARGEST_HOST
 from fairway.workloads.hosting.fleet.snapshot import hosting_of
 from fairway.workloads.hosting.plugins.row import spec_in
-from fairway.workloads.hosting.resources import CPU, DIMENSIONS, HOSTED, MEMORY, PODS, as_quantity
+from fairway.workloads.hosting.resources import (
+    CPU,
+    DIMENSIONS,
+    HOSTED,
+    IN_WORDS,
+    MEMORY,
+    PODS,
+    as_quantity,
+    describe_amount,
+)
 
 NAME: Final = "LargestHost"
 TOO_LARGE: Final = (
     "{field}: {asked} {resource} is more than the largest hosting cluster, {host}, offers in all, which is {most}; "
     "write at most that, or add a larger hosting cluster"
+)
+SIZE_TOO_LARGE: Final = (
+    "spec.size: size {size} needs {asked}, and the largest hosting cluster, {host}, offers {most} in all; write a "
+    "smaller size, or add a larger hosting cluster"
 )
 _FIELDS: Final = {CPU: "spec.demand.cpu", MEMORY: "spec.demand.memory", PODS: "spec.demand.pods"}
 
@@ -32,14 +45,21 @@ class LargestHost(Timeless):
             asked = spec.need.amounts.get(resource, 0)
             if resource == HOSTED or largest is None or asked <= largest[0]:
                 continue
-            is_listed = spec.request.spec.demand is not None
-            words = TOO_LARGE.format(
-                field=_FIELDS.get(resource, "spec.demand") if is_listed else "spec.size",
-                asked=as_quantity(resource, asked),
-                resource=resource,
-                host=largest[1],
-                most=as_quantity(resource, largest[0]),
-            )
+            if spec.request.spec.demand is None:
+                words = SIZE_TOO_LARGE.format(
+                    size=spec.need.size,
+                    asked=describe_amount(resource, asked),
+                    host=largest[1],
+                    most=describe_amount(resource, largest[0]),
+                )
+            else:
+                words = TOO_LARGE.format(
+                    field=_FIELDS.get(resource, "spec.demand"),
+                    asked=as_quantity(resource, asked),
+                    resource=IN_WORDS.get(resource, resource),
+                    host=largest[1],
+                    most=as_quantity(resource, largest[0]),
+                )
             return unschedulable(words, plugin=NAME), None
         return OK, None
 
