@@ -30,7 +30,6 @@ MOST_EDITS: Final = 4
 MOST_RUNS: Final = 2000
 MOST_SOLUTIONS: Final = 40
 MOST_ALTERNATIVES: Final = 4
-SHOWN_TRIED: Final = 8
 
 SCHEDULING_DISABLED: Final = "{why}, so nothing changes its decisions"
 FIX_FIRST: Final = "{message}; {remedy}"
@@ -175,15 +174,15 @@ class _Search:
         if unstable:
             words = UNSTABLE
         tried = sorted({edit for edits in self._works for edit in edits}, key=lambda edit: _size((edit,)))
-        shown = [edit.describe() for edit in tried[:SHOWN_TRIED]]
+        described = [edit.describe() for edit in tried]
         if stopped:
-            shown.append(STOPPED.format(runs=self._runs))
+            described.insert(0, STOPPED.format(runs=self._runs))
         return Counterfactual(
             placement=self._key,
             cluster=self._cluster,
             state=State.NOT_FOUND,
             obstacle=words,
-            tried=tuple(shown),
+            tried=tuple(described),
             notes=tuple(dict.fromkeys((*self._first_notes(), *notes))),
             runs=self._runs,
         )

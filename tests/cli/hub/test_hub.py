@@ -24,11 +24,11 @@ from cryptography import x509
 
 import forked
 from cli.hub_process import reading, refused, served
+from fairway.cli.files.export import NO_FOLDER
 from fairway.cli.hub.process import (
     BAD_NAME,
     BUSY,
     FOREIGN_KUBECONFIG,
-    NO_FOLDER,
     NOT_ALLOWED,
     NOT_HERE,
     NOT_KEPT,
@@ -265,7 +265,7 @@ def test_hub_writes_the_kubeconfig_to_the_given_path(tmp_path: Path) -> None:
 def test_hub_creates_no_folder_for_a_kubeconfig(tmp_path: Path) -> None:
     file = tmp_path / "mistyped" / "kubeconfig"
     told = refused("--kubeconfig-out", file, "--port", "0")
-    assert told == f"fairway: {NO_FOLDER.format(path=file, folder=file.parent)}\n"
+    assert told == f"fairway: {NO_FOLDER.format(option='--kubeconfig-out', path=file, folder=file.parent)}\n"
     assert not file.parent.exists()
 
 

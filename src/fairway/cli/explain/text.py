@@ -17,6 +17,7 @@ from kubewire.api.meta import format_time
 TITLES: Final = ("Rank", "Cluster", "Total", "Recorded", "Prioritizer", "Difference")
 NAMES_SHOWN: Final = 4
 CHOSEN_SHOWN: Final = 10
+TRIED_SHOWN: Final = 8
 MORE: Final = "… and {count:,} more"
 MISSING: Final = "missing, counts {points}"
 NOTHING_CHOSEN: Final = "  No cluster was selected."
@@ -227,7 +228,9 @@ def _what_if(what: Counterfactual) -> Iterator[str]:
         return
     if what.state is State.NOT_FOUND:
         yield f"  {NOTHING_FOUND.capitalize()}: {cell(what.obstacle)}"
-        yield from (f"    tried: {attempt}" for attempt in what.tried)
+        yield from (f"    tried: {attempt}" for attempt in what.tried[:TRIED_SHOWN])
+        if (more := len(what.tried) - TRIED_SHOWN) > 0:
+            yield f"    {MORE.format(count=more)} (-o json lists them)"
         if not what.tried and not what.notes:
             yield NOTHING_TO_TRY
         yield from _notes(what.notes)

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from typing import IO, Any, Final, Literal
 
 import msgspec
@@ -18,6 +19,7 @@ from kubewire.documents.writer import dump_yaml
 Format = Literal["yaml", "json", "jsonl"]
 
 CANNOT_WRITE: Final = "cannot write {path}: {reason}"
+NO_FOLDER: Final = "{option} {path}: there is no folder {folder}; create it, or name a file in another folder"
 STDOUT_NAME: Final = "standard output"
 _STDOUT: Final = "-"
 _UNFINISHED: Final = ".unfinished"
@@ -30,6 +32,13 @@ _FILES: Final = {
     "Placement": "placements",
 }
 _OTHERS: Final = "others"
+
+
+def require_folder(path: Path, *, option: str) -> None:
+    """Raises BadInputError if the folder of a file does not exist: a mistyped path must not create folders."""
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise BadInputError(NO_FOLDER.format(option=option, path=path, folder=folder))
 
 
 def format_for(out: str | None) -> Format:

@@ -9,6 +9,7 @@ from typing import Final, Literal
 import click
 
 from fairway.cli.errors import EXIT_NO, EXIT_OK, BadInputError
+from fairway.cli.files.export import require_folder
 from fairway.cli.hub.errors import store_errors
 from fairway.cli.hub.manifests import STDOUT, targets, write
 from fairway.cli.options.output import OutputFormat
@@ -52,6 +53,7 @@ def backup(
     if status:
         raise BadInputError(ONLY_MANIFESTS)
     file = Path(out)
+    require_folder(file, option="--out")
     _refuse_existing(file, force=force)
     with store_errors(), progress("backing up", total=None):
         outcome = save(data, file, force=force)

@@ -29,6 +29,7 @@ from typing import Any, Final
 
 from fairway.cli import signals
 from fairway.cli.errors import DEBUG_VARIABLE, BadInputError, CommandError
+from fairway.cli.files.export import require_folder
 from fairway.cli.hub.errors import store_errors
 from fairway.cli.options.output import OutputFormat
 from fairway.cli.output import emit
@@ -62,10 +63,6 @@ FOREIGN_KUBECONFIG: Final = (
 FAILED: Final = (
     "the hub failed: {kind} in {place}. This is a bug in Fairway. Acknowledged writes are kept; set "
     f"{DEBUG_VARIABLE}=1 for details"
-)
-
-NO_FOLDER: Final = (
-    "--kubeconfig-out {path}: there is no folder {folder}; create it, or name a file in another folder"
 )
 
 READY: Final = "hub ready at {url}, {kept}"
@@ -163,8 +160,8 @@ def _check(settings: Settings, kubeconfig: Path | None) -> None:
                 pass
         except OSError as error:
             raise BadInputError(CANNOT_WRITE.format(path=settings.audit, reason=error.strerror)) from None
-    if kubeconfig is not None and not kubeconfig.absolute().parent.is_dir():
-        raise BadInputError(NO_FOLDER.format(path=kubeconfig, folder=kubeconfig.absolute().parent))
+    if kubeconfig is not None:
+        require_folder(kubeconfig, option="--kubeconfig-out")
     if kubeconfig is not None and kubeconfig.exists() and not _is_ours(kubeconfig):
         raise BadInputError(FOREIGN_KUBECONFIG.format(path=kubeconfig))
 

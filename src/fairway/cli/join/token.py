@@ -9,6 +9,7 @@ import msgspec
 
 from fairway.cli.client.session import talk
 from fairway.cli.errors import BadInputError
+from fairway.cli.files.export import require_folder
 from fairway.cli.options.hub import HubChoice
 from fairway.cli.options.join import TOKEN_VARIABLE
 from fairway.cli.options.output import OutputFormat
@@ -24,12 +25,11 @@ VALID: Final = "The token is valid until {ends}. To join a cluster, run where it
 WRITTEN: Final = "The token in {file} is valid until {ends}. To join a cluster, run where its kubeconfig is:"
 THEN: Final = "To accept it, run here:"
 COULD_NOT_WRITE: Final = "cannot write {file}: {why}"
-NO_FOLDER: Final = "--out {file}: there is no folder {folder}; create it, or name a file in another folder"
 
 
 def token(name: str, hours: int, out: Path | None, output: OutputFormat, hub: HubChoice) -> None:
-    if out is not None and not out.parent.is_dir():
-        raise BadInputError(NO_FOLDER.format(file=out, folder=out.parent))
+    if out is not None:
+        require_folder(out, option="--out")
 
     async def work(client: Client) -> dict[str, Any]:
         await grant(client)
