@@ -32,7 +32,7 @@ $(STAMP): requirements-dev.lock pyproject.toml $(wildcard packages/*/pyproject.t
 
 setup: $(STAMP) ## create .venv with locked versions
 
-run: $(STAMP) ## start a hub with all controllers and twelve clusters whose scores move
+run: $(STAMP) ## start a hub with all controllers and twelve clusters that fill up, fail and recover
 	@echo "==> fairway up --clusters 12 --period 10 --kubeconfig-out .cache/kubeconfig $(ARGS)"
 	@mkdir -p .cache
 	@$(BIN)/fairway up --clusters 12 --period 10 --kubeconfig-out .cache/kubeconfig $(ARGS)

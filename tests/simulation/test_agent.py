@@ -74,7 +74,7 @@ class FakeAgentHub:
 
 @asynccontextmanager
 async def running_agent(
-    hub: FakeAgentHub, *, name: str = "c1", seed: int = 0, period: float = 60.0
+    hub: FakeAgentHub, *, name: str = "c1", seed: int = 0, period: float = 60.0, walks: bool = True
 ) -> AsyncIterator[Agent]:
     clock = LoopClock()
     agent = Agent(
@@ -84,6 +84,7 @@ async def running_agent(
         limiter=RateLimiter(rate=100.0, clock=clock),
         clock=clock,
         seed=seed,
+        walks=walks,
     )
     task = asyncio.create_task(agent.run())
     try:
@@ -119,6 +120,20 @@ class TestIntervals:
         assert [at for at, _ in hub.publications] == pytest.approx(
             [place + 20 * index for index in range(10)]
         )
+
+    async def test_agent_that_does_not_walk_keeps_its_scores_until_others_are_given(self) -> None:
+        hub, given = FakeAgentHub(values={"cpuAvailable": 42}), {"cpuAvailable": 5}
+        hub.others = ("hosted-clusters-score",)
+        async with running_agent(hub, walks=False) as agent:
+            await asyncio.sleep(600)
+            agent.publish({"cpuAvailable": 7})
+            agent.publish(given)
+            await asyncio.sleep(600)
+        before = [values for at, values in hub.publications if at < 600]
+        after = [(at, values) for at, values in hub.publications if at >= 600]
+        assert before == [{"cpuAvailable": 42}] * 10
+        assert [values for _, values in after] == [given] * 10
+        assert [at for at, _ in after] == pytest.approx([600 + 60 * index for index in range(10)])
 
     @pytest.mark.parametrize("left", [0.0, -50.0, 30.0])
     async def test_agent_replaces_expiring_score_at_start(self, left: float) -> None:

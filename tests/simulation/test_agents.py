@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -255,6 +256,19 @@ class TestAgents:
             await label_agent(client, name, None)
             await until(client, MANAGED_CLUSTERS, lambda clusters: status_of(clusters, name) == "True")
             assert name in agents.names
+
+    async def test_paused_agent_publishes_given_scores_once_it_runs_again(self, client: Client) -> None:
+        steady = replace(FAST, walks=False)
+        await create(client, steady)
+        name = (await client.list(MANAGED_CLUSTERS)).items[0].metadata.name
+        async with running_agents(client, steady) as agents:
+            agents.pause(name)
+            assert name not in agents.names
+            agents.publish(name, {"cpuAvailable": 1})
+            agents.resume(name)
+            assert name in agents.names
+            agents.publish(name, {"cpuAvailable": 2})
+            await observed(lambda: agents.values(name) == {"cpuAvailable": 2})
 
     async def test_agent_uses_lease_duration_of_its_cluster(self, client: Client) -> None:
         await create(client, FAST)

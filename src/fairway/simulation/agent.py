@@ -109,17 +109,26 @@ class Agent:
         limiter: RateLimiter,
         clock: Clock,
         seed: int,
+        walks: bool = True,
     ) -> None:
         self.name, self.intervals = name, intervals
+        self._walks = walks
         self._hub, self._limiter, self._clock = hub, limiter, clock
         self._rng = random.Random(f"fairway agent {seed} {name}")
         self._center: dict[str, int] | None = None
+        self._next_values: Values | None = None
         self._wakeup = asyncio.Event()
         self._stopped = asyncio.Event()
         self._renew_at = self._publish_at = 0.0
 
     def wake(self) -> None:
         """Check the cluster now instead of at the next interval."""
+        self._wakeup.set()
+
+    def publish(self, values: Values) -> None:
+        """Publish these values now. A walk continues from them."""
+        self._next_values = values
+        self._publish_at = self._clock.monotonic()
         self._wakeup.set()
 
     def stop(self) -> None:
@@ -163,7 +172,11 @@ class Agent:
             await self._hub.report_available(self.name)
         if self._clock.monotonic() >= self._publish_at:
             await self._limiter.acquire()
-            await self._hub.publish(self.name, self._step())
+            given = self._next_values
+            await self._hub.publish(self.name, self._step() if given is None else given)
+            if self._next_values is not given:
+                return  # others arrived meanwhile, and are published at once
+            self._next_values = None
             for name in self._hub.constant_scores(self.name):
                 await self._limiter.acquire()
                 await self._hub.renew_score(self.name, name)
@@ -178,6 +191,8 @@ class Agent:
         values = self._hub.scores(self.name) or DEFAULT_VALUES
         if self._center is None:
             self._center = dict(values)
+        if not self._walks:
+            return dict(values)
         return next_values(values, center=self._center, rng=self._rng)
 
     async def _sleep(self, *, retry: bool) -> None:

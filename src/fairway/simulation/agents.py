@@ -5,7 +5,7 @@
 stops the agent, as if the cluster had lost its connection.
 
 The same seed creates the same fleet, and from the same scores the same random walks. A walk continues from the value on
-the hub, also if another client wrote it.
+the hub, also if another client wrote it. Without ``walks``, scores change only by ``AgentPool.publish``.
 """
 
 import asyncio
@@ -73,6 +73,7 @@ class AgentPool:
         self._hub = ClientHubAccess(client, clusters, scores, works=self.works, options=options, clock=clock)
         self._limiter = RateLimiter(rate=options.rate, clock=clock)
         self._running: dict[str, Agent] = {}
+        self._paused: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._unsubscribe: Callable[[], None] = lambda: None
 
@@ -85,6 +86,29 @@ class AgentPool:
     def hosting(self) -> bool:
         """Whether one of them is a hosting cluster."""
         return any(self._hub.constant_scores(name) for name in self._running)
+
+    @property
+    def validity(self) -> float:
+        """Seconds until a score expires after its publication."""
+        return self._options.validity(len(self._clusters.store))
+
+    def values(self, cluster: str) -> Values | None:
+        """Return the published scores of a cluster; None without any."""
+        return self._hub.scores(cluster)
+
+    def publish(self, cluster: str, values: Values) -> None:
+        """Let the agent of the cluster publish these scores now, if it runs."""
+        if (agent := self._running.get(cluster)) is not None:
+            agent.publish(values)
+
+    def pause(self, cluster: str) -> None:
+        """Stop the agent of a cluster, as if the cluster had lost its connection. A restart forgets it."""
+        self._paused.add(cluster)
+        self._sync(cluster)
+
+    def resume(self, cluster: str) -> None:
+        self._paused.discard(cluster)
+        self._sync(cluster)
 
     def start(self) -> None:
         self._unsubscribe = self._clusters.subscribe(self._on_change)
@@ -109,7 +133,7 @@ class AgentPool:
 
     def _sync(self, name: str) -> None:
         cluster = self._clusters.get(name)
-        if cluster is None or _has_no_agent(cluster):
+        if cluster is None or name in self._paused or _has_no_agent(cluster):
             self._stop_agent(name)
             return
         lease = cluster.spec.leaseDurationSeconds or LEASE_SECONDS
@@ -129,6 +153,7 @@ class AgentPool:
             limiter=self._limiter,
             clock=self._clock,
             seed=self._options.seed,
+            walks=self._options.walks,
         )
         self._running[name] = agent
         task = asyncio.create_task(agent.run(), name=f"agent of {name}")

@@ -60,12 +60,16 @@ NAMESPACES: Final = Resource(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationOptions:
-    """``period`` is the seconds between two publications of a cluster, ``rate`` the maximum requests per second."""
+    """``period`` is the seconds between two publications of a cluster, ``rate`` the maximum requests per second.
+
+    ``walks`` is whether scores change at random; otherwise they stay as they are on the hub.
+    """
 
     clusters: int = 0
     seed: int = 0
     period: float = 60.0
     rate: float = 200.0
+    walks: bool = True
 
     def validity(self, clusters: int) -> float:
         """Return the validity of scores in seconds: longer for fleets that cannot publish every period at this rate."""

@@ -17,7 +17,7 @@ def test_move_names_why_each_cluster_left_the_decision() -> None:
     def describe(*objects: object) -> str:
         hosts = traces(hub(*objects, spec=PlacementSpec()), KEY, now=NOW_MICROS)
         selected = [name for name, host in hosts.items() if host.selected]
-        return moves.describe(selected, hosts, now=datetime.now(UTC))[-1].partition(": ")[2]
+        return ", ".join(line.strip() for line in moves.describe(selected, hosts, now=datetime.now(UTC))[1:])
 
     describe(cluster("a"), cluster("b"), cluster("c"))
     tainted = cluster("b", taints=[Taint(key="k", effect="NoSelect")])
@@ -36,7 +36,7 @@ def test_move_names_changed_and_expired_scores() -> None:
     def describe(*objects: object) -> str:
         hosts = traces(hub(cluster("a"), cluster("b"), *objects, spec=spec), KEY, now=NOW_MICROS)
         selected = [name for name, host in hosts.items() if host.selected]
-        return moves.describe(selected, hosts, now=datetime.now(UTC))[-1].partition(": ")[2]
+        return ", ".join(line.strip() for line in moves.describe(selected, hosts, now=datetime.now(UTC))[1:])
 
     other = score("b", {"cpu": 33}, name="usage")
     describe(score("a", {"cpu": 43}, name="usage"), other)

@@ -3,6 +3,7 @@
 import re
 import shlex
 import subprocess
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,13 @@ from fairway.api.resources import PLACEMENT_DECISIONS, PLACEMENTS
 from fairway.cli.commands.hub import PORT
 from fairway.cli.hub.process import HOW_TO_STOP, NOT_KEPT, READY
 from fairway.cli.options.controllers import WITH_HUB
-from fairway.cli.up.services import CONTROLLERS, ELSEWHERE, FLEET, TRY
-from fairway.cli.up.tour import EXAMPLE, demo_steps
+from fairway.cli.up.demo import FIRST, MOVES
+from fairway.cli.up.services import CONTROLLERS, ELSEWHERE, FLEET
+from fairway.cli.up.story import EMPTIES, FILLS, FULL, RETURNS, STOPS
+from fairway.cli.up.tour import EXAMPLE, NAME, SCORE, demo_steps
 from fairway.simulation.agents import AGENT, STOPPED
 from fairway.simulation.creation import LEASE_SECONDS, SimulationOptions
+from fairway.simulation.objects import simulated_clusters
 from fairway.workloads.placement.plugins.trust import MISSING_SCORE
 
 PAGE = (ROOT / "docs" / "start" / "first-run.md").read_text(encoding="utf-8")
@@ -52,12 +56,48 @@ def test_page_shows_what_make_run_prints() -> None:
         "",
         ELSEWHERE,
         "  export KUBECONFIG=/path/to/checkout/.cache/kubeconfig",
-        TRY,
-        *(f"  {step}" for step in demo_steps(".venv/bin/fairway", hosting=True)),
+        *(
+            line
+            for question, commands in demo_steps(".venv/bin/fairway", hosting=True).items()
+            for line in (question, *(f"  {command}" for command in commands))
+        ),
         "",
         HOW_TO_STOP,
     ]
     assert shown.splitlines() == printed
+
+
+def test_page_tells_the_story_of_the_fleet_that_make_run_starts() -> None:
+    (story,) = (block for block in blocks() if block.startswith("default/shop"))
+    free = {
+        cluster.name: cluster.scores[0].values[SCORE]
+        for cluster in simulated_clusters(clusters=CLUSTERS, seed=0, now=datetime.now(UTC))
+    }
+    first, second, third, fourth = sorted(free, key=lambda name: -free[name])[:4]
+    filled = (
+        sorted({**free, first: FULL}.items(), key=lambda item: (-item[1], item[0])).index((first, FULL)) + 1
+    )
+    points = {"before": free[first], "after": FULL}
+    fourth_enters = f"+{fourth} (rank 3, {free[fourth]} points)"
+    fourth_leaves = f"-{fourth} (rank 4, {free[fourth]} points)"
+    expected = [
+        FIRST.format(placement=NAME, count=3, fleet=CLUSTERS),
+        *(f"{rank}  {name:30}  {free[name]:6}" for rank, name in enumerate((first, second, third), 1)),
+        MOVES,
+        FILLS.format(cluster=first, **points),
+        fourth_enters,
+        f"-{first} (rank {filled}, {FULL} points, was {free[first]})",
+        EMPTIES.format(cluster=first, before=FULL, after=free[first]),
+        f"+{first} (rank 1, {free[first]} points, was {FULL})",
+        fourth_leaves,
+        STOPS.format(cluster=second, seconds=SimulationOptions(period=PERIOD).validity(CLUSTERS)),
+        fourth_enters,
+        RETURNS.format(cluster=second),
+        f"+{second} (rank 2, {free[second]} points)",
+        fourth_leaves,
+    ]
+    lines = iter(story.splitlines())
+    assert [wanted for wanted in expected if not any(line.endswith(wanted) for line in lines)] == []
 
 
 async def test_page_shows_what_explain_prints(tmp_path: Path) -> None:
@@ -83,7 +123,7 @@ async def test_page_shows_what_explain_prints(tmp_path: Path) -> None:
 
 
 def test_first_run_page_has_label_and_times_of_an_outage() -> None:
-    assert f"{AGENT}={STOPPED}`. Its score expires within a minute" in PAGE
+    assert f"{AGENT}={STOPPED}`. Its score\nexpires within a minute" in PAGE
     assert SimulationOptions(period=PERIOD).validity(CLUSTERS) <= 60
     assert yaml.safe_load(EXAMPLE)["metadata"]["annotations"] == {MISSING_SCORE: "exclude"}
     assert "Five minutes later, as on any OCM hub" in PAGE

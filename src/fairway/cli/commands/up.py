@@ -49,7 +49,8 @@ To simulate an outage, stop the agent of a synthetic cluster; start it again wit
     type=click.IntRange(0, MOST_CLUSTERS),
     default=0,
     show_default=True,
-    help="Minimum number of synthetic clusters, which renew their leases and publish changing scores.",
+    help="Minimum number of synthetic clusters, which renew their leases and publish scores. Scores change as --demo "
+    "says, and otherwise at random.",
 )
 @click.option(
     "--seed", type=int, default=0, show_default=True, help="Seed of the synthetic fleet and its scores."
@@ -88,8 +89,9 @@ To simulate an outage, stop the agent of a synthetic cluster; start it again wit
     "--demo/--no-demo",
     default=True,
     show_default=True,
-    help="With -o table, print what happens: with --clusters, apply the example Placement, and print its decision and "
-    "its moves; with --nodes, print the migrations of virtual machines.",
+    help="With -o table, print what happens: with --clusters, apply the example Placement, let one cluster at a time "
+    "fill up, fail or recover, and print the moves that it causes; with --nodes, print the migrations of virtual "
+    "machines.",
 )
 @controllers_with_hub_option
 @config_option

@@ -32,10 +32,10 @@ log: Final = logging.getLogger(__name__)
 
 FIRST: Final = "{placement} selected {count} of {fleet} clusters, the ones with the most free CPU:"
 HOSTED: Final = "{request} (HostedClusterRequest) is hosted on {host}, with {points} points: {parts}"
-MOVES: Final = "Its moves, as scores change:"
-MOVE: Final = "{time}  {placement}: {changes}"
-ADDED: Final = "+{cluster} ({cause})"
-DROPPED: Final = "-{cluster} ({cause})"
+MOVES: Final = "From now on, one cluster at a time changes. Below each event are the moves that it causes:"
+MOVE: Final = "{time}  {placement}:"
+ADDED: Final = "          +{cluster} ({cause})"
+DROPPED: Final = "          -{cluster} ({cause})"
 STOPPED: Final = "moves are no longer printed: %s"
 
 
@@ -81,10 +81,9 @@ async def print_hosting(client: Client) -> None:
             sys.stdout.flush()
 
 
-async def print_moves(client: Client, key: Key, *, profile: Profile | None = None) -> None:
+async def print_moves(client: Client, moves: "Moves", *, profile: Profile | None = None) -> None:
     """Print the decision of a placement and its changes until cancelled."""
-    world = LiveWorld(profile=profile)
-    moves = Moves(key)
+    world, key = LiveWorld(profile=profile), moves.key
     try:
         async with following(
             client, [Feed(resource=resource) for resource in PLACING], world.observe
@@ -108,6 +107,9 @@ class Moves:
     """The last printed decision of a placement, and the points of all clusters at that time."""
 
     def __init__(self, key: Key) -> None:
+        self.key = key
+        self.ranked: list[str] = []
+        """The selected clusters, the best first."""
         self._name = "/".join(key)
         self._selected: tuple[str, ...] = ()
         self._points: dict[str, int] = {}
@@ -118,15 +120,16 @@ class Moves:
     def describe(
         self, selected: Sequence[str], hosts: Mapping[str, HostTrace], *, now: datetime
     ) -> list[str]:
-        """Return the lines for a new decision: a table for the first one, one line for each later one."""
+        """Return the lines for a new decision: a table for the first one, a line for each cluster of later ones."""
         before, self._selected = self._selected, tuple(selected)
         points = self._points
         self._points = {name: host.total for name, host in hosts.items() if host.total is not None}
+        present = [name for name in selected if name in hosts]
+        self.ranked = sorted(present, key=lambda name: hosts[name].rank or 0)
         if not before:
             rows = [
                 {"rank": hosts[name].rank, "cluster": name, "points": hosts[name].total}
-                for name in sorted(selected, key=lambda name: hosts[name].rank or 0 if name in hosts else 0)
-                if name in hosts
+                for name in self.ranked
             ]
             columns = {"rank": "Rank", "cluster": "Cluster", "points": "Points"}
             table = plain_table(rows, columns=columns, width=terminal_width(indent="  "))
@@ -139,4 +142,4 @@ class Moves:
             if name not in others
         ]
         time = now.astimezone().strftime("%H:%M:%S")
-        return [MOVE.format(time=time, placement=self._name, changes=", ".join(changes))]
+        return [MOVE.format(time=time, placement=self._name), *changes]

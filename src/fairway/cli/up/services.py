@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -16,9 +17,10 @@ from typing import Any, Final
 from fairway.cli.errors import CommandError, NegativeAnswerError
 from fairway.cli.hub.process import Announcement, Companion
 from fairway.cli.progress import progress
-from fairway.cli.up.demo import apply_example, apply_request, print_hosting, print_moves
+from fairway.cli.up.demo import Moves, apply_example, apply_request, print_hosting, print_moves
 from fairway.cli.up.machines import FLEET as NODES
 from fairway.cli.up.machines import create, print_migrations, running_machines
+from fairway.cli.up.story import play
 from fairway.cli.up.tour import demo_steps, fairway_command, machine_steps, steps
 from fairway.controllers.manager import running
 from fairway.controllers.placement.ocm_detection import OcmControllerRunning
@@ -41,10 +43,11 @@ MAKING: Final = "creating clusters"
 MADE: Final = "created %d clusters with seed %d"
 
 CONTROLLERS: Final = "controllers: {names}"
-FLEET: Final = "{count} synthetic clusters, each publishes new scores every {period:g} s"
+FLEET: Final = "{count} synthetic clusters, each publishes its scores every {period:g} s"
 NO_CLUSTERS: Final = "No synthetic clusters; create some with --clusters 12."
-ELSEWHERE: Final = "In another terminal:"
-TRY: Final = "Things to try (kubectl works, too):"
+ELSEWHERE: Final = "In another terminal (kubectl works, too):"
+TRY: Final = "Things to try:"
+MACHINES: Final = "Which machines grow, and which move to make room?"
 NOT_MADE: Final = "cannot create the synthetic fleet: {error}"
 
 
@@ -57,8 +60,10 @@ def companion(
 ) -> Companion:
     """Return the companion of a hub. ``settings`` are those of the controllers.
 
-    ``demo``: apply the example, and print its decision and its moves, and those of virtual machines.
+    ``demo``: apply the example, play its story, and print its decision and its moves, and those of virtual machines.
     """
+    # In the story, a move has one cause.
+    options = replace(options, walks=not demo)
 
     @asynccontextmanager
     async def services(_hub: Hub, kubeconfig: Path) -> AsyncIterator[Announcement]:
@@ -85,8 +90,9 @@ def companion(
                         if hosting:
                             await apply_request(client)
                             printing.append(partial(print_hosting, client))
-                        key = await apply_example(client)
-                        printing.append(partial(print_moves, client, key, profile=settings.profile))
+                        moves = Moves(await apply_example(client))
+                        printing.append(partial(print_moves, client, moves, profile=settings.profile))
+                        printing.append(partial(play, agents, moves, period=options.period))
                     if demo and machines.nodes:
                         printing.append(partial(print_migrations, client))
                     yield _announcement(
@@ -142,20 +148,29 @@ def _announcement(
     over: Callable[[], Awaitable[None]],
 ) -> Announcement:
     fairway = fairway_command()
-    tries = demo_steps(fairway, hosting=hosting) if demo else steps(fairway)
+    questions: dict[str, tuple[str, ...]]
+    questions = demo_steps(fairway, hosting=hosting) if demo else {TRY: steps(fairway)}
+    if not count:
+        questions = {} if machines.nodes else {"": steps(fairway)[:1]}
+    if machines.nodes:
+        questions = {MACHINES: machine_steps(fairway), **questions}
     fleet = FLEET.format(count=count, period=options.period) if count else NO_CLUSTERS
-    shown = tries if count else tries[:1]
     state = [CONTROLLERS.format(names=", ".join(names))]
     facts: dict[str, object] = {"controllers": list(names), "clusters": count}
     if machines.nodes:
-        shown = (*machine_steps(fairway), *(shown if count else ()))
         state += [NODES.format(nodes=machines.nodes, machines=machines.count)]
         facts |= {"nodes": machines.nodes, "virtualMachines": machines.count}
     if count or not machines.nodes:
         state.append(fleet)
+    commands = [command for answers in questions.values() for command in answers]
+    lines = [
+        line
+        for question, answers in questions.items()
+        for line in (*((question,) if question else ()), *(f"  {command}" for command in answers))
+    ]
     return Announcement(
         state=(*state, "", ELSEWHERE),
-        advice=(*((TRY,) if count or machines.nodes else ()), *(f"  {line}" for line in shown), ""),
-        facts={**facts, "try": list(shown)},
+        advice=(*lines, ""),
+        facts={**facts, "try": commands},
         over=over,
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 NAME: Final = "default/most-free-cpu"
+SCORE: Final = "cpuAvailable"
 FILE: Final = Path("examples", "most-free-cpu.yaml")
 EXAMPLE: Final = """\
 # Select the three clusters with the most free CPU, as published by their agents.
@@ -74,15 +75,22 @@ def steps(fairway: str) -> tuple[str, str, str]:
     return (f"{fairway} get clusters", apply_command(fairway), f"{fairway} explain placement {NAME}")
 
 
-def demo_steps(fairway: str, *, hosting: bool) -> tuple[str, ...]:
-    """The same where the examples are applied already: watch the decision, explain and delete the hosted cluster."""
+def demo_steps(fairway: str, *, hosting: bool) -> dict[str, tuple[str, ...]]:
+    """The same where the examples are applied already: what a newcomer may ask, and the commands that answer."""
     see, _, ask = steps(fairway)
-    request = (
-        f"{fairway} hosting capacity",
-        f"{fairway} hosting explain {REQUEST_NAME}",
-        f"{fairway} hosting delete {REQUEST_NAME} --wait",
-    )
-    return (see, ask, f"{fairway} get decisions --watch", *(request if hosting else ()))
+    room = (f"{fairway} hosting capacity", f"{fairway} hosting explain {REQUEST_NAME}")
+    return {
+        "Which clusters are there, and why were these three selected?": (see, ask),
+        "What moves, and why?": (f"{fairway} get decisions --watch",),
+        **(
+            {
+                f"Where is room for hosted clusters, and why is {REQUEST_NAME} where it is?": room,
+                "What happens when it is deleted?": (f"{fairway} hosting delete {REQUEST_NAME} --wait",),
+            }
+            if hosting
+            else {}
+        ),
+    }
 
 
 def machine_steps(fairway: str) -> tuple[str, ...]:
