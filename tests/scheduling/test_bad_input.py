@@ -143,6 +143,57 @@ class TestProblems:
             "scheduler.yaml:3: pluginFiles[2]: there is no file empty.py; write a path relative to the configuration",
         ]
 
+    @pytest.mark.parametrize(
+        ("method", "problem", "remedy"),
+        [
+            (
+                "def score(self, row)",
+                "takes (self, row), but is called with (self, context, row)",
+                "def score(self, context, row)",
+            ),
+            (
+                "def score(self, context, row, *, base)",
+                "takes (self, context, row, base), but is called with (self, context, row)",
+                "def score(self, context, row)",
+            ),
+            (
+                "@staticmethod\n    def filter(context)",
+                "takes (context), but is called with (context, row)",
+                "def filter(context, row)",
+            ),
+            (
+                "async def filter(self, context, row)",
+                "is a coroutine, but is called within a cycle, which does not wait",
+                "def filter(self, context, row)",
+            ),
+            (
+                "async def post_bind(self)",
+                "takes (self), but is called with (self, context)",
+                "def post_bind(self, context)",
+            ),
+        ],
+    )
+    def test_method_that_cannot_be_called_as_the_engine_calls_it_is_refused(
+        self, method: str, problem: str, remedy: str
+    ) -> None:
+        Path("own.py").write_text(f"class Own:\n    name = 'Own'\n    {method}:\n        return None\n")
+        name = method.partition("def ")[2].partition("(")[0]
+        assert problems(f"{HEAD}pluginFiles: [own.py]\n") == [
+            f"scheduler.yaml:3: pluginFiles[0]: own.py:Own.{name} (line 3) {problem}; write `{remedy}`"
+        ]
+
+    @pytest.mark.parametrize(
+        "method",
+        [
+            "def score(self, *_)",
+            "def score(self, where, /, what, more=1)",
+            "@classmethod\n    def score(cls, a, b)",
+        ],
+    )
+    def test_method_with_other_names_or_more_defaults_is_accepted(self, method: str) -> None:
+        Path("own.py").write_text(f"class Own:\n    name = 'Own'\n    {method}:\n        return None\n")
+        assert "Own" in [plugin.name for plugin in loaded(f"{HEAD}pluginFiles: [own.py]\n").plugins]
+
     @pytest.mark.parametrize("error", ["SystemExit", "KeyboardInterrupt", "GeneratorExit", "BaseException"])
     def test_plugin_that_cannot_be_imported_or_created_is_refused(self, error: str) -> None:
         Path("imported.py").write_text(f"raise {error}(3)\n")

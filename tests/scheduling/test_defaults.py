@@ -183,7 +183,10 @@ class Other:
 
 @pytest.mark.parametrize(
     ("useful", "message"),
-    [("true", ""), ("false", "plugin Other at Prioritize returned ['Balance'], not a Prioritization")],
+    [
+        ("true", ""),
+        ("false", "plugin Other at Prioritize returned ['Balance'], not a Prioritization (other.py:11)"),
+    ],
 )
 def test_prioritize_plugin_can_be_replaced(useful: str, message: str) -> None:
     Path("other.py").write_text(PRIORITIZES)

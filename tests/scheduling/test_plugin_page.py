@@ -54,7 +54,7 @@ def test_page_of_plugins_shows_what_happens(
             assert run(shlex.split(command_line.removeprefix("$ "))[1:]) == 0
             assert capsys.readouterr().out.rstrip() == output.rstrip()
             commands += 1
-    assert commands == 5
+    assert commands == 6
 
 
 def test_template_and_page_register_the_same_entry_point() -> None:

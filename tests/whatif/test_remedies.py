@@ -228,7 +228,8 @@ def _raises(_self: object, _context: Context, _row: int, /) -> Iterator[Remedy]:
 def test_fault_in_remedies_is_charged_and_ends_neither_search_nor_explanation() -> None:
     reports: list[FaultReport] = []
     answer = about(world(rejecting(filter_remedies=_raises), reports=reports), "d").counterfactual
-    assert answer.notes == ("plugin Foreign at Filter raised RuntimeError: out of ideas",)
+    (note,) = answer.notes
+    assert note.startswith("plugin Foreign at Filter raised RuntimeError: out of ideas")
     assert [str(report.fault) for report in reports] == list(answer.notes)
 
 
@@ -302,5 +303,5 @@ def test_fault_of_a_filter_is_explained_with_the_plugin_to_correct() -> None:
     assert explanation.cluster is not None
     assert explanation.cluster.counterfactual.state is State.BLOCKED
     (advice,) = explanation.advice
-    assert advice.message == "plugin Foreign at Filter raised RuntimeError: no data"
+    assert advice.message.startswith("plugin Foreign at Filter raised RuntimeError: no data")
     assert advice.remedy == MEND_PLUGIN.format(plugin="Foreign")

@@ -3,7 +3,9 @@
 A fault is charged to the plugin's name and contained: other plugins and workloads go on.
 """
 
+import os.path
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Any, Final
 
 LONGEST_REASON = 500
@@ -12,6 +14,10 @@ RAISED = "raised {kind}: {error}"
 SHOWN_OF_A_VALUE = 200
 NONSENSE = "returned {value}, not {expected}"
 
+PLACE = " ({file}:{line})"
+"""The name of the file only: users who cannot read the machine read faults in conditions."""
+
+_TRACEBACK: Final[Any] = BaseException.__dict__["__traceback__"].__get__
 _NAME: Final[Any] = type.__dict__["__name__"].__get__
 
 
@@ -44,11 +50,29 @@ def raised(plugin: str, point: str, error: BaseException) -> Fault:
     return raised_by(plugin, point, error)
 
 
-def raised_by(plugin: str, point: str, error: BaseException) -> Fault:
-    """Like ``raised``, but charge the plugin itself if it raises a FaultError of its own making."""
-    return Fault(
-        plugin, point, RAISED.format(kind=_class_name(error), error=words_of(error))[:LONGEST_REASON]
-    )
+def raised_by(plugin: str, point: str, error: BaseException, *, file: str | None = None) -> Fault:
+    """Like ``raised``, but charge the plugin itself if it raises a FaultError of its own making.
+
+    The reason ends with the last line of ``file``, which is the plugin's, that the error passed.
+    """
+    words = RAISED.format(kind=_class_name(error), error=words_of(error))
+    place = "" if file is None else place_of(file, _last_line(file, error))
+    return Fault(plugin, point, words[: LONGEST_REASON - len(place)] + place)
+
+
+def place_of(file: str, line: int | None) -> str:
+    return "" if line is None else PLACE.format(file=os.path.basename(file), line=line)
+
+
+def _last_line(file: str, error: BaseException) -> int | None:
+    # Not the innermost frame: that is often in a library, which the plugin called with a wrong argument.
+    line = None
+    step: TracebackType | None = _TRACEBACK(error)
+    while step is not None:
+        if step.tb_frame.f_code.co_filename == file:
+            line = step.tb_lineno
+        step = step.tb_next
+    return line
 
 
 def _class_name(value: object) -> str:
@@ -73,11 +97,12 @@ def words_of(error: BaseException) -> str:
         return "an error that cannot be printed"
 
 
-def nonsense(plugin: str, point: str, value: object, *, expected: str) -> Fault:
+def nonsense(plugin: str, point: str, value: object, *, expected: str, place: str = "") -> Fault:
     try:
         shown = str.__getitem__(repr(value), slice(SHOWN_OF_A_VALUE))
     except Stalled:
         raise
     except BaseException:  # likewise
         shown = f"an object of class {_class_name(value)}"
-    return Fault(plugin, point, NONSENSE.format(value=shown, expected=expected)[:LONGEST_REASON])
+    words = NONSENSE.format(value=shown, expected=expected)
+    return Fault(plugin, point, words[: LONGEST_REASON - len(place)] + place)

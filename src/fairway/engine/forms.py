@@ -4,6 +4,8 @@
 The cycle then calls typed fields: ``calls.fleet.filter_fleet(...)`` if ``calls.fleet`` is not None.
 """
 
+from collections.abc import Mapping
+from types import FunctionType
 from typing import Any, NamedTuple, TypeVar, cast
 
 from fairway.engine.choice import BestHosts
@@ -83,6 +85,16 @@ def forms_of(kind: type[Any]) -> frozenset[type[Any]]:
 def points_of(kind: type[Any]) -> frozenset[str]:
     """Return the names of the extension points and forms that a plugin class implements."""
     return frozenset(form.__name__ for form in forms_of(kind))
+
+
+def calls_of(kind: type[Any]) -> Mapping[str, FunctionType]:
+    """Return the methods of a plugin class that the engine calls, each as its extension point or form declares it."""
+    return {
+        name: function
+        for form in forms_of(kind)
+        for name, function in vars(form).items()
+        if name in _METHODS[form] and isinstance(function, FunctionType)
+    }
 
 
 def find_form(plugin: object, form: type[PointT]) -> PointT | None:

@@ -17,11 +17,11 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any, Final, Protocol
 
 from fairway.engine.fault import Stalled, description_of
-from fairway.engine.forms import points_of
+from fairway.engine.forms import calls_of, points_of
 from fairway.engine.points import EXTENSION_POINTS
 from fairway.scheduling.guard import START_SECONDS
 from fairway.scheduling.interrupts import Interrupts
@@ -47,6 +47,12 @@ NAME_TAKEN: Final = "{place} has the name of plugin {name!r} of {origin}"
 RENAME: Final = "give it another name"
 
 _PREFIX: Final = "fairway_plugin_file_"
+
+
+WRONG_METHOD: Final = "{place}.{name} (line {line}) {problem}"
+WRONG_SIGNATURE: Final = "takes ({own}), but is called with ({wanted})"
+NOT_ASYNC: Final = "is a coroutine, but is called within a cycle, which does not wait"
+WRITE_METHOD: Final = "write `def {name}({wanted})`"
 
 
 class LoadingError(Exception):
@@ -173,7 +179,35 @@ def _checked(kind: object, *, place: str, given: str | None = None) -> type[Any]
         ]
         hint = NEAR_METHODS.format(methods=", ".join(own)) if own else ""
         raise LoadingError(NO_POINT.format(place=place, hint=hint))
+    _check_signatures(kind, place=place)
     return kind
+
+
+def _check_signatures(kind: type[Any], *, place: str) -> None:
+    """Raise LoadingError for a method that cannot be called as the engine calls it: otherwise its first call faults."""
+    for name, declared in sorted(calls_of(kind).items()):
+        method = inspect.getattr_static(kind, name)
+        bound = not isinstance(method, staticmethod)
+        function = method.__func__ if isinstance(method, staticmethod | classmethod) else method
+        if not isinstance(function, FunctionType):
+            continue
+        # What runs is the decorator's function, whatever it wraps.
+        actual = inspect.signature(function, follow_wrapped=False)
+        wanted = list(inspect.signature(declared).parameters)[not bound :]
+        line = function.__code__.co_firstlineno
+        problem = ""
+        try:
+            actual.bind(*wanted)
+        except TypeError:
+            own = ", ".join(actual.parameters)
+            problem = WRONG_SIGNATURE.format(own=own, wanted=", ".join(wanted))
+        if inspect.iscoroutinefunction(function) and not inspect.iscoroutinefunction(declared):
+            problem = NOT_ASYNC
+        if problem:
+            raise LoadingError(
+                WRONG_METHOD.format(place=place, name=name, line=line, problem=problem),
+                WRITE_METHOD.format(name=name, wanted=", ".join(wanted)),
+            )
 
 
 def _import_file(path: Path, *, shown: str) -> ModuleType:

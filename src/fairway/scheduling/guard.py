@@ -15,9 +15,11 @@ Whatever class an error of a plugin has, it is the plugin's fault. Code of the p
 printed and its result is checked, so that both are part of the call.
 """
 
+import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from inspect import iscoroutine
+from inspect import getattr_static, iscoroutine
+from types import FunctionType
 from typing import Any, Final, Protocol
 
 from fairway.engine.fault import (
@@ -27,6 +29,7 @@ from fairway.engine.fault import (
     Stalled,
     description_of,
     nonsense,
+    place_of,
     raised_by,
     words_of,
 )
@@ -197,7 +200,7 @@ class Guard:
         except Stalled:
             raise
         except BaseException as error:
-            raise self._contained(method.point, error) from None
+            raise self._contained(method, error) from None
 
     def _begin_coroutine(self, method: Method, args: tuple[Any, ...]) -> Any:
         """Return a coroutine, or the checked result of a method that has none. Raises FaultError."""
@@ -211,7 +214,7 @@ class Guard:
         except Stalled:
             raise
         except BaseException as error:
-            raise self._contained(method.point, error) from None
+            raise self._contained(method, error) from None
 
     async def _awaited(
         self, method: Method, coroutine: Coroutine[Any, Any, Any], args: tuple[Any, ...]
@@ -222,7 +225,7 @@ class Guard:
         except Stalled:
             raise
         except BaseException as error:
-            raise self._contained(method.point, error) from None
+            raise self._contained(method, error) from None
 
     def _left_behind(self, point: str) -> None:
         self._supervisor.charge(Fault(self.name, point, CLUNG), stalled=True)
@@ -268,27 +271,39 @@ class Guard:
         self._supervisor.charge(fault, stalled=isinstance(error, Stalled))
         return self._supervisor.issue(fault)
 
-    def _contained(self, point: str, error: BaseException) -> FaultError:
+    def _contained(self, method: Method, error: BaseException) -> FaultError:
         if isinstance(error, FaultError) and self._supervisor.is_issued(error):
             return error
         try:
-            fault = self._fault_of(point, error)
+            fault = self._fault_of(method, error)
         except Stalled:
             raise
         except BaseException:  # the error is the plugin's code, too
-            fault = Fault(self.name, point, UNPRINTABLE)
+            fault = Fault(self.name, method.point, UNPRINTABLE)
         return self._supervisor.issue(fault)
 
-    def _fault_of(self, point: str, error: BaseException) -> Fault:
+    def _fault_of(self, method: Method, error: BaseException) -> Fault:
+        point = method.point
         match error:
             case ModifiedError():
                 return Fault(self.name, point, MODIFIED.format(what=error))
             case Nonsense():
-                return nonsense(self.name, point, error.value, expected=error.expected)
+                function = getattr_static(type(self.plugin), method.name, None)
+                place = ""
+                if isinstance(function, FunctionType):
+                    code = function.__code__
+                    place = place_of(code.co_filename, code.co_firstlineno)
+                return nonsense(self.name, point, error.value, expected=error.expected, place=place)
             case ValueError() if "read-only" in str(error):
                 return Fault(self.name, point, MODIFIED.format(what=error))
             case _:
-                return raised_by(self.name, point, error)
+                return raised_by(self.name, point, error, file=_file_of(type(self.plugin)))
+
+
+def _file_of(kind: type[Any]) -> str | None:
+    module = sys.modules.get(kind.__module__) if isinstance(kind.__module__, str) else None
+    file = getattr(module, "__file__", None)
+    return file if isinstance(file, str) else None
 
 
 def guarded_class(kind: type[Any]) -> type[Any]:

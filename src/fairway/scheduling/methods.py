@@ -38,6 +38,8 @@ MOST_REMEDIES: Final = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
+    name: str
+    """Of the plugin's own method, also where the engine calls a whole-fleet form that the plugin lacks."""
     point: str
     call: Callable[..., Any]
     """Called with the plugin and the arguments."""
@@ -146,7 +148,7 @@ _COROUTINES: Final[Mapping[str, tuple[str, Callable[..., Any]]]] = {
 def coroutines_of(kind: type[Any]) -> dict[str, Method]:
     """Return the coroutines of a plugin class that the commit awaits."""
     return {
-        name: Method(point=point, call=partial(_call, name), check=check)
+        name: Method(name=name, point=point, call=partial(_call, name), check=check)
         for name, (point, check) in _COROUTINES.items()
         if hasattr(kind, name)
     }
@@ -170,16 +172,20 @@ def methods_of(kind: type[Any]) -> dict[str, Method]:
         None,
     )
     methods = {
-        name: Method(point=point, call=partial(_call, name), check=check, fallback=fallback)
+        name: Method(name=name, point=point, call=partial(_call, name), check=check, fallback=fallback)
         for name, (point, check, fallback) in known.items()
         if hasattr(kind, name)
     }
     if "filter" in methods and "filter_fleet" not in methods:
         point, check, fallback = known["filter_fleet"]
-        methods["filter_fleet"] = Method(point=point, call=_filter_each, check=check, fallback=fallback)
+        methods["filter_fleet"] = Method(
+            name="filter", point=point, call=_filter_each, check=check, fallback=fallback
+        )
     if "score" in methods and "score_fleet" not in methods:
         point, check, fallback = known["score_fleet"]
-        methods["score_fleet"] = Method(point=point, call=score_each, check=check, fallback=fallback)
+        methods["score_fleet"] = Method(
+            name="score", point=point, call=score_each, check=check, fallback=fallback
+        )
     for name in ("filter_remedies", "score_remedies", "choice_remedies"):
         if name in methods:
             methods[name] = replace(methods[name], call=partial(_call_and_collect, name))

@@ -328,8 +328,8 @@ async def test_rejected_placement_names_the_rejecting_plugin(
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
-        ("raises", "raised ValueError: no volume"),
-        ("nonsense", "returned 'yes', not a Status"),
+        ("raises", "raised ValueError: no volume (plugins.py:50)"),
+        ("nonsense", "returned 'yes', not a Status (plugins.py:46)"),
         ("stalls", "did not return within 0.05 seconds and was interrupted"),
     ],
 )
@@ -369,7 +369,7 @@ async def test_profile_that_skips_faults_writes_the_decision_without_the_plugin(
         await fleet.place(annotations={"prepare": "raises"})
         await fleet.chooses("p", "a")
         await fleet.eventually(lambda: bool(fleet.events(PLUGIN_FAULT)))
-        fault = "plugin Prepare at PreBind raised ValueError: no volume"
+        fault = "plugin Prepare at PreBind raised ValueError: no volume (plugins.py:50)"
         assert fleet.events(PLUGIN_FAULT)[0].note == SKIPPED.format(fault=fault)
         await fleet.eventually(lambda: fleet.reason("p") == "AllDecisionsScheduled")
 
@@ -380,7 +380,7 @@ async def test_faulty_post_bind_changes_nothing(run: Run, fleet: HubFleet) -> No
         await fleet.place(annotations={"notify": "raises"})
         await fleet.chooses("p", "a")
         await fleet.eventually(lambda: bool(fleet.events(PLUGIN_FAULT)))
-        fault = "plugin Notify at PostBind raised ConnectionError: no mail server"
+        fault = "plugin Notify at PostBind raised ConnectionError: no mail server (plugins.py:66)"
         assert fleet.events(PLUGIN_FAULT)[0].note == WRITTEN.format(fault=fault)
         await fleet.eventually(lambda: fleet.reason("p") == "AllDecisionsScheduled")
 

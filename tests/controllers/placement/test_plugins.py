@@ -156,8 +156,8 @@ async def test_filter_rejects_clusters_once_the_profile_enables_it(run: Run, fle
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
-        ("raises", "raised ValueError: no list of approved clusters"),
-        ("nonsense", "returned 'yes', not a Status"),
+        ("raises", "raised ValueError: no list of approved clusters (plugins.py:40)"),
+        ("nonsense", "returned 'yes', not a Status (plugins.py:37)"),
         ("modifies", "modified its input: the spec of the workload"),
         ("stalls", "did not return within 0.05 seconds and was interrupted"),
     ],
@@ -188,7 +188,7 @@ async def test_fault_is_an_attribute_of_the_span(run: Run, fleet: HubFleet, reco
         await fleet.cluster("b", labels={"fault": "raises"})
         await fleet.place()
         await fleet.eventually(lambda: bool(fleet.events(PLUGIN_FAULT)))
-        reason = "plugin Approved at Filter raised ValueError: no list of approved clusters"
+        reason = "plugin Approved at Filter raised ValueError: no list of approved clusters (plugins.py:40)"
         assert ("placement", "fairway.plugin_faults", [reason]) in recorded_spans
 
 
@@ -199,7 +199,7 @@ async def test_profile_can_skip_a_faulty_plugin(run: Run, fleet: HubFleet) -> No
         await fleet.place()
         await fleet.chooses("p", "a", "b")
         await fleet.eventually(lambda: bool(fleet.events(PLUGIN_FAULT)))
-        fault = "plugin Approved at Filter raised ValueError: no list of approved clusters"
+        fault = "plugin Approved at Filter raised ValueError: no list of approved clusters (plugins.py:40)"
         assert fleet.events(PLUGIN_FAULT)[0].note == SKIPPED.format(fault=fault)
 
 
@@ -213,7 +213,7 @@ async def test_fault_concerns_only_the_placement_that_uses_the_plugin(run: Run, 
         await fleet.chooses("good", "a")
         await fleet.chooses("other", "a")
         await fleet.eventually(lambda: bool(fleet.events(PLUGIN_FAULT, about="broken")))
-        reason = "plugin Cheapest at Score raised ValueError: no price list"
+        reason = "plugin Cheapest at Score raised ValueError: no price list (plugins.py:14)"
         await fleet.eventually(lambda: fleet.condition("broken")[2] == reason)
         assert not fleet.decisions("broken")
 

@@ -272,7 +272,8 @@ class Server:
         return getattr(plugin, method)(context, *args)
 
     def _guarded(self, point: str, call: Any, *args: Any) -> Any:
-        method = Method(point=point, call=call, check=lambda result, *_args: result)
+        name = "normalize" if point == "NormalizeScore" else point.lower()
+        method = Method(name=name, point=point, call=call, check=lambda result, *_args: result)
         return self._plugin._guard.call(method, args)
 
 
