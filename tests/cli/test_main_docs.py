@@ -143,21 +143,42 @@ def test_cli_page_has_every_command() -> None:
     assert set(VERBS) - used == of_other_pages
 
 
-def test_options_on_the_cli_page_exist() -> None:
-    page = PAGE.read_text(encoding="utf-8")
+def unknown_words(line: str) -> set[str]:
+    """Return the verb, or the options, of a command of Fairway that do not exist."""
+    words = re.split(r"  +|[#;]| (?:&&|>|2>)", line)[0].replace("[", " ").replace("]", " ").split()
     context = click.Context(main.fairway)
-    known: set[str] = {"--help"}
+    command: click.Command = main.fairway
+    while words and isinstance(command, click.Group) and not words[0].startswith("-"):
+        inner = command.get_command(context, words[0])
+        if inner is None:
+            return {words[0]} if command is main.fairway or words[0].islower() else set()
+        command = inner
+        words.pop(0)
+    known = {
+        option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)
+    }
+    given = {word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word)}
+    return given - known - {"--help"}
 
-    def learn(command: click.Command) -> None:
-        known.update(name for option in command.params for name in (*option.opts, *option.secondary_opts))
-        for inner in getattr(command, "commands", {}).values():
-            learn(inner)
 
-    for name in VERBS:
-        command = main.fairway.get_command(context, name)
-        assert command is not None
-        learn(command)
-    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", page)) <= known
+def commands_of(page: Path) -> list[str]:
+    """Return the commands of Fairway in the blocks and in the text of a page, without the word fairway."""
+    text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+    blocks = re.findall(r"^ *```(?:|console|sh|bash)\n(.*?)^ *```$", text, re.M | re.S)
+    prose = re.sub(r"^ *```.*?^ *```$", "", text, flags=re.M | re.S)
+    lines = [
+        line
+        for block in blocks
+        for line in re.findall(r"^(?:\$ |.*&& |.*\| )?fairway ([a-z][^|\n]*)", block, re.M)
+    ]
+    return lines + [" ".join(code.split()) for code in re.findall(r"`fairway ([a-z][^`|]*)`", prose)]
+
+
+def test_commands_on_all_pages_exist_with_their_options() -> None:
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+    commands = [(page.name, line) for page in pages for line in commands_of(page)]
+    assert len(commands) > 400
+    assert [(page, line) for page, line in commands if unknown_words(line)] == []
 
 
 def test_help_of_every_command_has_examples_that_are_commands() -> None:
@@ -166,15 +187,7 @@ def test_help_of_every_command_has_examples_that_are_commands() -> None:
         command = main.fairway.get_command(context, name)
         assert command is not None
         for example in re.findall(r"^  (?:.*[(| ])?fairway ([^\n|)'`]+)", command.epilog or "", re.M):
-            words = re.split(r"  +", example)[0].split()
-            inner = main.fairway.get_command(context, words[0])
-            assert inner is not None, example
-            if isinstance(inner, click.Group) and len(words) > 1 and not words[1].startswith("-"):
-                inner = inner.get_command(context, words[1])
-                assert inner is not None, example
-            known = {opt for option in inner.params for opt in (*option.opts, *option.secondary_opts)}
-            given = {word.partition("=")[0] for word in words if word.startswith("--")}
-            assert given <= known | {"--help"}, example
+            assert unknown_words(example) == set(), example
 
 
 def test_unknown_verb_has_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
