@@ -16,8 +16,8 @@ EXPORTS = {
     """,
     "kubewire.client": """
         Added AlreadyExists ApiError Backoff BadRequest Batch Change Client Clock ConfigError Conflict
-        Connection CredentialError Deleted Elector Expired Fence Forbidden HubEvents HubLease Informer Invalid
-        KubeError Kubeconfig LeaderError LeaseThread Listing Lost NotFound Patch Recorder Resource
+        Connection CredentialError Deleted Elector Expired Fence Forbidden HubEvents HubLease Index Informer
+        Invalid KubeError Kubeconfig LeaderError LeaseThread Listing Lost NotFound Patch Recorder Resource
         SYSTEM_CLOCK ServerError SystemClock Timing TokenBucket TooManyRequests TransportError Unauthorized
         Unconfirmed Updated WorkQueue load
     """,
