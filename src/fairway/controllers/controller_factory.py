@@ -275,6 +275,7 @@ class ControllerFactory:
                 recorder=self._of_hosting,
                 scheduling=self._scheduling(HOSTING_KIND),
                 debits=debits_of(settings.profile),
+                history=settings.history,
                 clock=clock,
             ),
             MACHINES: self._machines,
@@ -331,6 +332,7 @@ class ControllerFactory:
             groups=self._groups,
             storage=self._storage,
             limiter=self._bindings,
+            history=self._settings.history,
             clock=self._clock,
         )
 
@@ -341,6 +343,7 @@ class ControllerFactory:
             metrics=PermitMetrics(self._meters),
             kinds=self._machine_kinds,
             records=self._machine_records,
+            history=self._settings.history,
             configuration=self._kubevirt_limits,
         )
 

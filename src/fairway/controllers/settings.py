@@ -8,8 +8,8 @@ from fairway.controllers.placement import ocm_detection
 from fairway.controllers.placement.controller import RESYNC_SECONDS, WORKERS
 from fairway.controllers.placement.shadow import SETTLE_SECONDS
 from fairway.controllers.placement.shard import Shard
-from fairway.controllers.placement.state import PlacementHistory
 from fairway.controllers.recovery import RecoveryPolicy
+from fairway.controllers.runtime.decision_history import DecisionHistory
 from fairway.controllers.scores import SilencePolicy as ScoresPolicy
 from fairway.engine.kind import WorkKind
 from fairway.engine.profile import Profile
@@ -82,7 +82,7 @@ class Settings:
     bridge: BridgeOptions = field(default_factory=BridgeOptions)
     recovery: RecoveryPolicy = field(default_factory=RecoveryPolicy)
     scores: ScoresPolicy = field(default_factory=ScoresPolicy)
-    history: PlacementHistory | None = None
+    history: DecisionHistory | None = None
     """Records decisions; None for no history."""
     scheduling: tuple[Scheduling, ...] = ()
     """Profiles and plugins by kind of work; kinds without have their default profile, without third-party plugins."""

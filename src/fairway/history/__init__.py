@@ -12,6 +12,7 @@ A *record* is one decision. A *change* is what is new of the inputs since the ch
 that its cycle read. A *gap* is a time in which decisions were not recorded.
 """
 
-from fairway.history.record import HOSTED_CLUSTER, KINDS, MIGRATION, PLACEMENT, POD, Record, Trace
+from fairway.controllers.runtime.decision_history import HOSTED_CLUSTER, MIGRATION, POD
+from fairway.history.record import KINDS, PLACEMENT, Record, Trace
 
 __all__ = ["HOSTED_CLUSTER", "KINDS", "MIGRATION", "PLACEMENT", "POD", "Record", "Trace"]

@@ -9,13 +9,16 @@ objects to compare follows from the journal of the fleet; where the journal no l
 snapshot is not kept: the fleet would have to copy whatever changes next.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
+
+import numpy as np
 
 from fairway.engine.outcome import Outcome
 from fairway.hosts import bitmap
-from fairway.hosts.bitmap import Bits
+from fairway.hosts.bitmap import Bits, Mask
 from fairway.hosts.clusters import cells
 from fairway.hosts.clusters.snapshot import ClusterSnapshot
 from fairway.hosts.column import Key
@@ -68,8 +71,19 @@ class _Part:
     """The versions that the history has."""
     pending: set[str] = field(default_factory=set)
     """Names that may have another version."""
+    rows: Mask = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+    """The same as rows, of a part of which only the admitted clusters are recorded: the others may stay for long, and
+    thousands of them must not cost each decision a look at their names."""
     unknown: bool = True
     """Whether any name may."""
+
+    def mark(self, rows: Sequence[int], capacity: int) -> None:
+        if len(self.rows) < capacity:
+            self.rows = np.concatenate((self.rows, np.zeros(capacity - len(self.rows), dtype=np.bool_)))
+        if len(rows) == 1:
+            self.rows[rows[0]] = True
+        elif rows:
+            self.rows[list(rows)] = True
 
 
 def reads_of(outcome: Outcome) -> Reads:
@@ -117,8 +131,8 @@ class InputTracker:
         """Return what changed of what the cycle read; None if the history has all of it, as of ``number``."""
         self._advance(snapshot)
         changes: dict[Key, Mapping[str, Any]] = {}
-        for part, current, names in self._current(snapshot, reads):
-            changed = self._changed(part, current, names, snapshot, eligible)
+        for part, current, everything in self._current(snapshot, reads):
+            changed = self._changed(part, current, everything, snapshot, eligible)
             if changed:
                 changes[part] = changed
         if not changes and self.number:
@@ -150,7 +164,10 @@ class InputTracker:
                 elif kind in _OF_OTHERS:
                     part_key = _part_of(key)
                     if part_key is not None and part_key in parts:
-                        parts[part_key].pending.update(change.hosts)
+                        if _is_restricted(part_key):
+                            parts[part_key].mark(change.rows, snapshot.capacity)
+                        else:
+                            parts[part_key].pending.update(change.hosts)
                         # A calculator exists as soon as it scores any name, of which the journal names only clusters.
                         if kind == cells.CALCULATOR and not change.hosts:
                             parts[part_key].unknown = True
@@ -160,13 +177,16 @@ class InputTracker:
                 parts[HOSTS].pending.update(change.hosts)
             if change.added:
                 # Scores and decisions may be older than the cluster that they are about.
-                for part in parts.values():
-                    part.pending.update(change.hosts)
+                for key, part in parts.items():
+                    if _is_restricted(key):
+                        part.mark(change.rows, snapshot.capacity)
+                    else:
+                        part.pending.update(change.hosts)
 
     def _current(
         self, snapshot: ClusterSnapshot, reads: Reads
-    ) -> Iterator[tuple[Key, Callable[[str], Any], Callable[[], Iterable[str]]]]:
-        """Yield each part that the cycle read: the function that returns an object by its name, and the names."""
+    ) -> Iterator[tuple[Key, Callable[[str], Any], Callable[[], dict[str, Any]]]]:
+        """Yield each part that the cycle read: the functions that return an object by its name, and all objects."""
         hosts, row_of = snapshot.hosts, snapshot.hosts.row_of
 
         def host(name: str) -> Any:
@@ -179,51 +199,72 @@ class InputTracker:
             row = row_of.get(name)
             return None if row is None else int(counts[row]) or None
 
+        def hosts_by_name() -> dict[str, Any]:
+            return {name: thing for name, thing in zip(hosts.names, hosts.objects, strict=True) if name}
+
+        def counts_by_name() -> dict[str, Any]:
+            rows = np.flatnonzero(counts[: len(hosts.names)]).tolist()
+            return {hosts.names[row]: int(counts[row]) for row in rows if hosts.names[row]}
+
         debits, requests = snapshot.debits, snapshot.requests
-        yield HOSTS, host, lambda: row_of
-        yield SETS, snapshot.sets.get, lambda: snapshot.sets
-        yield BINDINGS, snapshot.bindings.get, lambda: snapshot.bindings
+        yield HOSTS, host, hosts_by_name
+        yield SETS, snapshot.sets.get, lambda: dict(snapshot.sets)
+        yield BINDINGS, snapshot.bindings.get, lambda: dict(snapshot.bindings)
         if reads.everything or COUNTS in reads.parts:
-            yield COUNTS, count, lambda: row_of
+            yield COUNTS, count, counts_by_name
             absent = snapshot.decisions.absent_clusters
             if absent or ABSENT in self._parts:
                 self._parts.setdefault(ABSENT, _Part()).unknown = True  # the journal does not name them
-                yield ABSENT, absent.get, lambda: absent
+                yield ABSENT, absent.get, absent.copy
         if debits or DEBITS in self._parts:
-            yield DEBITS, lambda name: debits.of(name) or None, debits.clusters
+            yield (
+                DEBITS,
+                lambda name: debits.of(name) or None,
+                lambda: {name: debits.of(name) for name in debits.clusters()},
+            )
         if requests or REQUESTS in self._parts:
-            yield REQUESTS, requests.get, lambda: requests
+            yield REQUESTS, requests.get, lambda: dict(requests)
         for kind, tables in ((cells.SCORE, snapshot.scores), (cells.CALCULATOR, snapshot.calculators)):
             named = {part[1] for part in reads.parts if part[0] == kind}
             for name in sorted(named.union(tables) if reads.everything else named):
                 table: Mapping[str, Any] = tables.get(name, {})
-                yield (kind, name), table.get, table.keys
+                yield (kind, name), table.get, partial(dict, table)
 
     def _changed(
         self,
         key: Key,
         current: Callable[[str], Any],
-        names: Callable[[], Iterable[str]],
+        everything: Callable[[], dict[str, Any]],
         snapshot: ClusterSnapshot,
         eligible: Bits,
     ) -> dict[str, Any]:
         part = self._parts.get(key)
         if part is None:
             part = self._parts[key] = _Part()
-        known, pending = part.known, part.pending
+        known = part.known
         if part.unknown:
             part.unknown = False
-            pending = part.pending = {name for name in names() if known.get(name) is not current(name)}
-            pending.update(name for name in known if current(name) is None)
-        if not pending:
-            return {}
+            objects = everything()
+            if not known:
+                # The first change of a file: of 100,000 clusters, nothing may be done for each of them here.
+                part.known = objects
+                part.pending = set()
+                return objects.copy()
+            part.pending = {name for name, thing in objects.items() if known.get(name) is not thing}
+            part.pending.update(name for name in known if name not in objects)
+            if _is_restricted(key):
+                row_of = snapshot.hosts.row_of
+                part.mark([row_of[name] for name in part.pending if name in row_of], snapshot.capacity)
         taken: Iterable[str]
-        # All counts, because Balance compares with the highest one of the fleet.
-        if key[0] == cells.SCORE or key == DEBITS:
-            taken = _admitted(pending, snapshot, eligible)
-            part.pending = pending.difference(taken)
+        if _is_restricted(key):
+            part.mark((), snapshot.capacity)
+            rows = np.flatnonzero(part.rows[: snapshot.capacity] & bitmap.unpack(eligible))
+            part.rows[rows] = False
+            names_of = snapshot.hosts.names
+            taken = [names_of[row] for row in rows.tolist()]
         else:
-            taken, part.pending = pending, set()
+            taken = part.pending
+        part.pending = set()
         changed: dict[str, Any] = {}
         for name in taken:
             value, old = current(name), known.get(name)
@@ -237,13 +278,7 @@ class InputTracker:
         return changed
 
 
-def _admitted(pending: set[str], snapshot: ClusterSnapshot, eligible: Bits) -> set[str]:
-    """Return the names that the cycle admitted."""
-    hosts = snapshot.hosts
-    rows = bitmap.rows_of(eligible)
-    # The smaller side decides the cost: a set of ten clusters, in a fleet whose 10,000 scores changed.
-    if len(rows) < len(pending):
-        names = hosts.names
-        return {name for row in rows.tolist() if (name := names[row]) in pending}
-    row_of = hosts.row_of
-    return {name for name in pending if (row := row_of.get(name)) is not None and bitmap.test(eligible, row)}
+def _is_restricted(part: Key) -> bool:
+    """Whether only the clusters that a cycle admitted are recorded. Not the counts: Balance compares with the highest
+    one of the fleet."""
+    return part[0] == cells.SCORE or part == DEBITS

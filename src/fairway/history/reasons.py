@@ -12,16 +12,16 @@ import numpy as np
 from fairway.engine import cycle
 from fairway.engine.outcome import Outcome
 from fairway.engine.pending import PendingAnswer
+from fairway.engine.status import Status
 from fairway.history.record import MOST_HOSTS, MOST_TEXT, HostReason, Term, Trace
 from fairway.hosts import bitmap
 
 NO_HOST: Final = "it is not there any more"
-NOT_BETTER: Final = "{rank} of {feasible}"
 
 
-def trace_of(outcome: Outcome, before: Sequence[str]) -> Trace:
-    details, status = outcome.details, outcome.status
-    after = outcome.selected_names
+def trace_of(outcome: Outcome, before: Sequence[str], status: Status) -> Trace:
+    details = outcome.details
+    after, held = outcome.selected_names, frozenset(before)
     feasible = len(details.rows)
     selected = outcome.selected_rows
     last = None
@@ -35,7 +35,7 @@ def trace_of(outcome: Outcome, before: Sequence[str]) -> Trace:
         hosts=len(outcome.snapshot.hosts),
         stages=tuple([(stage.plugin, bitmap.count(stage.survivors)) for stage in details.stages]),
         feasible=feasible,
-        added=_reasons(outcome, (name for name in outcome.selected if name not in set(before))),
+        added=_reasons(outcome, (name for name in outcome.selected if name not in held)),
         removed=_reasons(outcome, (name for name in dict.fromkeys(before) if name not in after)),
         last=last,
         next=_next(outcome),

@@ -14,12 +14,10 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from fairway.controllers.runtime.decision_history import HOSTED_CLUSTER, MIGRATION, POD
 from fairway.hosts.instant import Micros
 
 PLACEMENT: Final = "placement"
-HOSTED_CLUSTER: Final = "hostedcluster"
-POD: Final = "pod"
-MIGRATION: Final = "migration"
 KINDS: Final = (PLACEMENT, HOSTED_CLUSTER, POD, MIGRATION)
 
 DIGEST_BYTES: Final = 16

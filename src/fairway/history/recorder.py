@@ -38,7 +38,7 @@ from fairway.history.record import (
     digest,
 )
 from fairway.hosts.clusters.snapshot import clusters_of
-from fairway.hosts.instant import Micros, to_micros
+from fairway.hosts.instant import SECOND, Micros, to_micros
 from fairway.workloads.placement.pages import Page
 from fairway.workloads.placement.workload import placement_of
 
@@ -48,8 +48,8 @@ DEFAULT_SIZE: Final = 512 << 20
 DEFAULT_AGE: Final = 30 * 86_400.0
 MOST_QUEUED: Final = 5000
 """Entries that wait for the thread."""
-MOST_OBJECTS: Final = 500_000
-"""Objects in them: all inputs of a fleet of 100,000 clusters with four scores each."""
+MOST_OBJECTS: Final = 2_000_000
+"""Objects in them: four times all inputs of a fleet of 100,000 clusters with four scores each."""
 BATCH_SECONDS: Final = 0.25
 """Records of this time are one commit, which is what a process that is killed loses."""
 RETRY_SECONDS: Final = 30.0
@@ -62,7 +62,6 @@ CLOSE_SECONDS: Final = 5.0
 LOST: Final = "decisions are not recorded, and the history has a gap  lost=%d folder=%s error=%s"
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 """Of kubectl; it has the name of the placement, so that no two of them would be alike."""
-NO_TRACE: Final = Trace()
 BATCH: Final = 500
 
 FULL: Final = "the queue of the history is full"
@@ -178,14 +177,16 @@ class Recorder:
         *,
         namespace: str,
         name: str,
-        at: Micros,
+        at: Micros | None = None,
         before: Sequence[str] = (),
         after: Sequence[str] = (),
         cause: str = "",
-        trace: Trace = NO_TRACE,
+        message: str = "",
         error: str = "",
     ) -> str:
         """Record a decision of another kind of work. Return the record's id."""
+        if at is None:
+            at = int(time.time() * SECOND)
         record = Record(
             id=self._ids(at),
             kind=kind,
@@ -195,7 +196,7 @@ class Recorder:
             before=tuple(before),
             after=tuple(after),
             cause=cause[:MOST_TEXT],
-            trace=trace,
+            trace=Trace(message=message[:MOST_TEXT]),
             error=error[:MOST_TEXT],
         )
         self.put(_Entry(self._epoch, record=record))
@@ -209,8 +210,11 @@ class Recorder:
         cause: str,
     ) -> DecidedPlacement | None:
         now, epoch = outcome.context.now, self._epoch
-        if self._broken:
-            self.lose(1, now, self._broken)
+        # After a loss all inputs are collected again, but not until the thread has taken what waits: each attempt
+        # costs milliseconds in a large fleet, and a queue that is full would refuse it.
+        why = self._broken or ("" if (lost := self._lost) is None else lost.why)
+        if why:
+            self.lose(1, now, why)
             return None
         if self._tracked_epoch != epoch:
             self._tracker, self._tracked_epoch = InputTracker(), epoch
@@ -230,7 +234,7 @@ class Recorder:
             before=tuple(dict.fromkeys(before)),
             after=tuple(outcome.selected),
             cause=cause[:MOST_TEXT],
-            trace=trace_of(outcome, before),
+            trace=trace_of(outcome, before, status),
             inputs=Inputs(
                 number=self._tracker.number,
                 held=before,
@@ -271,6 +275,7 @@ class Recorder:
             self._epoch += 1
             since, lost = (at, 0) if self._lost is None else (self._lost.since, self._lost.lost)
             self._lost = Gap(min(since, at), max(since, at), lost + count, why)
+            self._lock.notify_all()
             now = time.monotonic()
             loud = now - self._logged_at >= LOG_SECONDS
             if loud:
@@ -289,7 +294,9 @@ class Recorder:
     def flush(self, timeout: float = CLOSE_SECONDS) -> bool:
         """Wait until everything that was recorded is committed, or lost."""
         with self._lock:
-            return self._lock.wait_for(lambda: not self._queue and not self._busy, timeout)
+            return self._lock.wait_for(
+                lambda: not (self._queue or self._busy or self._lost is not None), timeout
+            )
 
     # On the thread
 
@@ -298,8 +305,8 @@ class Recorder:
         with self._lock:
             self._busy = False
             self._lock.notify_all()
-            self._lock.wait_for(lambda: self._queue or self._closing)
-            if not self._queue:
+            self._lock.wait_for(lambda: self._queue or self._lost is not None or self._closing)
+            if not self._queue and self._lost is None:
                 return None
             self._busy = True
             # A commit costs as much as a hundred records, so wait for more of them.
@@ -354,6 +361,8 @@ class _WriterThread(threading.Thread):
                 self._write(entries, gap)
             except Exception as error:
                 self._fail(entries, gap, error)
+                if recorder.closing:
+                    return
         if self._file is not None:
             self._file.end()
 
@@ -374,6 +383,8 @@ class _WriterThread(threading.Thread):
 
     def _write(self, entries: Sequence[_Entry], gap: Gap | None) -> None:
         """Write the entries, of each epoch to its file."""
+        if not entries:
+            self._write_epoch(entries, gap)
         start = 0
         for end in range(1, len(entries) + 1):
             if end == len(entries) or entries[end].epoch > max(self._file_epoch, entries[start].epoch):
@@ -381,7 +392,7 @@ class _WriterThread(threading.Thread):
                 start, gap = end, None
 
     def _write_epoch(self, entries: Sequence[_Entry], gap: Gap | None) -> None:
-        epoch = max(self._file_epoch, entries[0].epoch)
+        epoch = max(self._file_epoch, entries[0].epoch) if entries else max(self._file_epoch, 0)
         if self._file is None or epoch != self._file_epoch:
             self._begin(epoch)
         file = self._file

@@ -69,7 +69,7 @@ class Replay:
 
     @property
     def trace(self) -> Trace:
-        return trace_of(self.verdict.outcome, self.record.before)
+        return trace_of(self.verdict.outcome, self.record.before, self.verdict.status)
 
 
 class Replayer:

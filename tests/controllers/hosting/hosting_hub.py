@@ -26,6 +26,7 @@ from fairway.api.resources import (
 from fairway.api.work import ManifestWork
 from fairway.controllers.hosting import HostingController
 from fairway.controllers.hosting.hub_access import SECRETS
+from fairway.controllers.runtime.decision_history import DecisionHistory
 from fairway.controllers.runtime.leadership import ALONE
 from fairway.klusterlet.works.feedback import feedback
 from fairway.observe.meters import Meters
@@ -348,7 +349,11 @@ def _report(manifest: Document, generation: int, *, refused: str) -> Document:
 
 @asynccontextmanager
 async def controlling(
-    hub: HostingHub, *, meters: Meters | None = None, scheduling: Scheduling | None = None
+    hub: HostingHub,
+    *,
+    meters: Meters | None = None,
+    scheduling: Scheduling | None = None,
+    history: DecisionHistory | None = None,
 ) -> AsyncIterator[Events]:
     """Run the controller, until the block ends or it is killed."""
     events = Events(hub)
@@ -357,6 +362,7 @@ async def controlling(
         meters=meters or Meters(),
         recorder=cast("Recorder", events),
         scheduling=scheduling or DEFAULT_SCHEDULING,
+        history=history,
         clock=LoopClock(),
     )
     controller.watch(hub.informers)

@@ -2,6 +2,7 @@
 
 import asyncio
 import copy
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,9 @@ from controllers.hosting.hosting_hub import NAMESPACE, HostingHub, controlling, 
 from fairway.api.hosted_request import CONFIRMED
 from fairway.api.resources import MANIFEST_WORKS
 from fairway.controllers.hosting.hub_access import SECRET_FORBIDDEN
+from fairway.history import HOSTED_CLUSTER
+from fairway.history.archive import Archive
+from fairway.history.recorder import Recorder
 from fairway.workloads.hosting.requests.demand import UNKNOWN_SIZE
 from fairway.workloads.hosting.requests.request_status import TOO_LATE, WORK_OF_OTHERS
 from fairway.workloads.hosting.requests.work import AVAILABLE_PATH, SECRET_MISSING
@@ -26,11 +30,11 @@ def two_hosts() -> HostingHub:
     return hub
 
 
-async def test_request_is_reserved_bound_and_confirmed_on_the_host_with_more_room() -> None:
-    hub = two_hosts()
+async def test_request_is_reserved_bound_and_confirmed_on_the_host_with_more_room(tmp_path: Path) -> None:
+    hub, history = two_hosts(), Recorder(tmp_path)
     hub.others = {"h1": 5}
     hub.ask("web")
-    async with living(hub), controlling(hub) as events:
+    async with living(hub), controlling(hub, history=history) as events:
         await hub.until(lambda: hub.phase("web") == CONFIRMED)
         web = hub.request("web")
         assert hub.hosted == {"h1": {}, "h2": {"web": web.metadata.uid}}
@@ -47,6 +51,11 @@ async def test_request_is_reserved_bound_and_confirmed_on_the_host_with_more_roo
         }
         assert events.reasons() == ["Scheduled", "Confirmed"]
         await hub.until(lambda: hub.reason("web", "Counted") == "InPublishedLoad")
+    history.close()
+    with Archive.open(tmp_path) as archive:
+        (record,) = [stored.record for stored in archive.records()]
+    assert (record.kind, record.key, record.after) == (HOSTED_CLUSTER, f"{NAMESPACE}/web", ("h2",))
+    assert record.trace.message.startswith("h2, ranked first with")
 
 
 async def test_deleted_request_deletes_its_hosted_cluster() -> None:

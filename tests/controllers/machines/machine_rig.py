@@ -38,6 +38,7 @@ from fairway.controllers.machines.options import MachineOptions
 from fairway.controllers.machines.permit_metrics import PermitMetrics
 from fairway.controllers.machines.virtual_machines import VirtualMachines
 from fairway.controllers.machines.writer import MachineWriter
+from fairway.controllers.runtime.decision_history import DecisionHistory
 from fairway.controllers.runtime.informer_factory import InformerFactory
 from fairway.controllers.runtime.leadership import ALONE
 from fairway.controllers.runtime.writer import Writer
@@ -366,7 +367,7 @@ class MachineRig:
 
     @asynccontextmanager
     async def controlling(
-        self, *, kill_at: tuple[int, bool] | None = None
+        self, *, kill_at: tuple[int, bool] | None = None, history: DecisionHistory | None = None
     ) -> AsyncIterator[MachinesController]:
         """Run the machines controller."""
         meters = Meters()
@@ -387,6 +388,7 @@ class MachineRig:
                         metrics=PermitMetrics(meters),
                         kinds=self.kinds,
                         records=self.with_records,
+                        history=history,
                         configuration=INSTANCE_KIND in (self.kinds or ()),
                     ),
                 )

@@ -12,6 +12,9 @@ from controllers.machines.machine_rig import HIGH, MachineRig, machine_rig
 from fairway.api.resources import NODES
 from fairway.controllers.machines.objects import key_of
 from fairway.controllers.runtime.leadership import ALONE, leading
+from fairway.history import MIGRATION
+from fairway.history.archive import Archive
+from fairway.history.recorder import Recorder
 from fairway.simulation.machines.kubelet import SYNTHETIC
 from fairway.simulation.machines.neonvm import Step
 from fairway.workloads.machines.events import PermitConflict, PermitWritten
@@ -40,10 +43,11 @@ async def scene(rig: MachineRig) -> None:
 
 
 @pytest.mark.both_hubs
-async def test_machine_grows_into_the_room_of_the_one_that_moved(machine_hub: Path) -> None:
+async def test_machine_grows_into_the_room_of_the_one_that_moved(machine_hub: Path, tmp_path: Path) -> None:
+    history = Recorder(tmp_path)
     async with machine_rig(machine_hub) as rig:
         await scene(rig)
-        async with rig.controlling():
+        async with rig.controlling(history=history):
             permit = await rig.ask("vm-a", 6, node="n1")
             assert permit.resources["cpu"] == 4000
             assert len(permit.migrations) == 1
@@ -56,6 +60,11 @@ async def test_machine_grows_into_the_room_of_the_one_that_moved(machine_hub: Pa
             assert (await rig.ask("vm-a", 6)).resources["cpu"] == 6000
             await rig.until(lambda: rig.account("n1").free()["cpu"] == 1000)
             rig.check()
+    history.close()
+    with Archive.open(tmp_path) as archive:
+        records = [stored.record for stored in archive.records()]
+    (moved,) = [record for record in records if record.kind == MIGRATION]
+    assert (moved.name, moved.before, moved.after, moved.error) == ("vm-b", ("n1",), ("n2",), "")
 
 
 async def test_machine_that_moved_stays_for_the_cooldown_after_its_migration_is_deleted(

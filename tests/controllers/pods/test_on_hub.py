@@ -1,5 +1,7 @@
 """The machines controller on an embedded hub, with exactly its rights."""
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +10,9 @@ from controllers.conftest import Start
 from fairway.api.pod import Pod
 from fairway.api.resources import NODES, PODS
 from fairway.controllers.settings import MACHINES, Settings
+from fairway.history import POD
+from fairway.history.archive import Archive
+from fairway.history.recorder import Recorder
 from kubewire.client import Client, Patch
 from kubewire.client.events import EVENTS
 from rigs.waiting import fresh, until, until_deleted
@@ -36,8 +41,9 @@ async def create_pod(client: Client, name: str, pool: str, *, cpu: str = "1", **
 
 
 async def test_pods_are_bound_reported_and_preempted_with_the_rights_of_the_controller(
-    start: Start, client: Client
+    start: Start, client: Client, tmp_path: Path
 ) -> None:
+    history = Recorder(tmp_path)
     pool = fresh("pool")
     node = await create_node(client, pool, cpu="1")
     low, high, large = f"low-{pool}", f"high-{pool}", f"large-{pool}"
@@ -50,7 +56,7 @@ async def test_pods_are_bound_reported_and_preempted_with_the_rights_of_the_cont
             (condition.type, condition.status, condition.reason) for condition in pod.status.conditions
         ] == [("PodScheduled", "False", "Unschedulable")]
 
-    async with start(SETTINGS):
+    async with start(replace(SETTINGS, history=history)):
         await create_pod(client, low, pool, terminationGracePeriodSeconds=0)
         await create_pod(client, large, pool, cpu="2")
         await until(client, PODS, low, is_bound, namespace=NAMESPACE)
@@ -58,6 +64,13 @@ async def test_pods_are_bound_reported_and_preempted_with_the_rights_of_the_cont
         await create_pod(client, high, pool, priorityClassName="system-node-critical")
         bound = await until(client, PODS, high, is_bound, namespace=NAMESPACE)
         await until_deleted(client, PODS, low, namespace=NAMESPACE)
+    history.close()
+    with Archive.open(tmp_path) as archive:
+        records = [stored.record for stored in archive.records()]
+    assert [(record.kind, record.name, record.after) for record in records] == [
+        (POD, low, (node,)),
+        (POD, high, (node,)),
+    ]
     assert [(condition.type, condition.status) for condition in bound.status.conditions] == [
         ("PodScheduled", "True")
     ]

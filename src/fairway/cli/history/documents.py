@@ -7,7 +7,7 @@ from fairway.cli.history.times import time_of
 from fairway.cli.text import cell
 from fairway.history.archive import Stored
 from fairway.history.files import Gap
-from fairway.history.record import HostReason, Record, Trace
+from fairway.history.record import PLACEMENT, HostReason, Record, Trace
 
 COLUMNS: Final = {
     "at": "Time",
@@ -31,8 +31,13 @@ def row_of(stored: Stored) -> dict[str, object]:
         "change": change_of(record),
         "margin": record.trace.margin,
         "id": record.id,
-        "cause": f"{record.cause} (not written: {record.error})" if record.error else record.cause,
+        "cause": _cause(record),
     }
+
+
+def _cause(record: Record) -> str:
+    cause = record.cause if record.kind == PLACEMENT else record.trace.message or record.cause
+    return f"{cause} (not written: {record.error})" if record.error else cause
 
 
 def change_of(record: Record) -> str:
@@ -101,6 +106,8 @@ def story_of(stored: Stored) -> Iterator[str]:
     yield f"{record.key}: decided at {time_of(record.at)}, record {record.id}, Fairway {stored.version or 'unknown'}"
     if record.cause:
         yield f"cause: {cell(record.cause)}"
+    if trace.message:
+        yield f"message: {cell(trace.message)}"
     if record.error:
         yield f"not written: {cell(record.error)}"
     yield f"change: {cell(change_of(record))}"

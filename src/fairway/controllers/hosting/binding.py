@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from fairway.api.hosted_request import HostedClusterRequest
 from fairway.controllers.hosting.hub_access import HubAccess
+from fairway.controllers.runtime.decision_history import HOSTED_CLUSTER
 from fairway.engine.points import DECISION, CommitContext
 from fairway.engine.status import OK, Status, failed
 from fairway.engine.workload import HostKey
@@ -115,4 +116,8 @@ class ReserveInStatus:
             return failed(str(error), plugin=self.name)
         message = ON_HOST.format(host=host.name, total=decision.total)
         self._hub.recorder.event(written, reason=SCHEDULED, message=message, type_=NORMAL)
+        if self._hub.history is not None:
+            self._hub.history.decided(
+                HOSTED_CLUSTER, namespace=key.namespace, name=key.name, after=(host.name,), message=message
+            )
         return OK

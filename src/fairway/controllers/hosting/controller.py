@@ -37,6 +37,7 @@ from fairway.controllers.hosting.offers import offer_again
 from fairway.controllers.hosting.refusal_writer import RefusalWriter
 from fairway.controllers.hosting.residence import Residence
 from fairway.controllers.hosting.stray_works import delete_stray
+from fairway.controllers.runtime.decision_history import DecisionHistory
 from fairway.controllers.runtime.informer_factory import InformerFactory
 from fairway.controllers.runtime.reconciler import Key, Reconciler
 from fairway.controllers.runtime.scheduling_loop import SchedulingLoop
@@ -120,12 +121,14 @@ class HostingController(Reconciler[HostingKey]):
         recorder: Recorder,
         scheduling: Scheduling,
         debits: DebitRules = NO_RULES,
+        history: DecisionHistory | None = None,
         workers: int = 8,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         """``debits`` are the rules of the profile of Placements."""
         super().__init__(client, meters=meters, workers=workers, clock=clock)
         self._recorder, self._debits, self._scheduling = recorder, debits, scheduling
+        self._history = history
         self._metrics = HostingMetrics(meters)
         self._writer = Writer(client, meters=meters, controller=self.name)
         self._requests: Informer[HostedClusterRequest]
@@ -187,6 +190,7 @@ class HostingController(Reconciler[HostingKey]):
             works=self._works,
             policies=state.policies,
             clock=self.clock,
+            history=self._history,
         )
         registry = hosting_registry(state)
         registry.register(SecretsExist.name, lambda: SecretsExist(hub), kind=SecretsExist)

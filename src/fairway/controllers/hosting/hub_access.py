@@ -8,6 +8,7 @@ from fairway.api.hosted_request import HostedClusterRequest, HostedClusterReques
 from fairway.api.resources import HOSTED_CLUSTER_REQUESTS, MANIFEST_WORKS
 from fairway.api.secret import Secret
 from fairway.api.work import ManifestWork
+from fairway.controllers.runtime.decision_history import DecisionHistory
 from fairway.controllers.runtime.writer import Writer
 from fairway.workloads.hosting.requests.request_status import patch_of, summarize
 from fairway.workloads.hosting.requests.work import SECRET_MISSING, WorkError
@@ -40,6 +41,7 @@ class HubAccess:
     works: Informer[ManifestWork]
     policies: Mapping[str, Policy]
     clock: Clock
+    history: DecisionHistory | None = None
 
     async def write_status(
         self, request: HostedClusterRequest, status: HostedClusterRequestStatus

@@ -26,6 +26,7 @@ from fairway.controllers.pods.kinds import STORAGE
 from fairway.controllers.pods.metrics import PodMetrics
 from fairway.controllers.pods.scheduling import Extension, PodScheduling, SchedulingHooks
 from fairway.controllers.pods.status import PodReporter
+from fairway.controllers.runtime.decision_history import DecisionHistory
 from fairway.controllers.runtime.informer_factory import InformerFactory
 from fairway.controllers.runtime.optional_kinds import OptionalKinds
 from fairway.controllers.runtime.reconciler import Reconciler
@@ -86,6 +87,7 @@ class MachinesController(Reconciler[PodsKey]):
         groups: bool | None = False,
         storage: Collection[Resource[Any]] = STORAGE,
         limiter: WriteLimiter | None = None,
+        history: DecisionHistory | None = None,
         workers: int = WORKERS,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
@@ -101,6 +103,7 @@ class MachinesController(Reconciler[PodsKey]):
         self._writer = Writer(
             client, meters=meters, controller=self.name, limiter=limiter, count_subresources=True
         )
+        self._history = history
         self._metrics = PodMetrics(meters, profiles=scheduling.specs)
         self._metrics.follow(self._queue)
         self._term: Term | None = None
@@ -246,6 +249,7 @@ class MachinesController(Reconciler[PodsKey]):
             wake=self.queue.add,
             clock=self.clock,
             extend=self._extend,
+            history=self._history,
         )
         return Term(pods=pods, reporter=reporter)
 
@@ -271,6 +275,7 @@ class MachinesController(Reconciler[PodsKey]):
             recorder=options.recorder,
             metrics=options.metrics,
             installations=self._kubevirts,
+            history=options.history,
             clock=self.clock,
         )
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fairway.controllers.machines.permit_metrics import PermitMetrics
+from fairway.controllers.runtime.decision_history import DecisionHistory
 from fairway.engine.profile import ProfileSpec
 from fairway.workloads.machines.policy import PolicyError
 from fairway.workloads.machines.settings import MachineSettings, machine_settings
@@ -26,6 +27,8 @@ class MachineOptions:
     """Kinds of virtual machines that the hub serves; None to follow their definitions."""
     records: bool = True
     """Whether to watch MachineMigrations. Without them, machines stay where they are."""
+    history: DecisionHistory | None = None
+    """Records which machines move where, and why."""
     configuration: bool = False
     """Whether to watch KubeVirt's configuration. Without it, its default limits apply."""
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from fairway.controllers.machines.objects import MachineObjects
 from fairway.controllers.machines.permit_metrics import PermitMetrics
+from fairway.controllers.runtime.decision_history import MIGRATION, DecisionHistory
 from fairway.engine.workload import WorkloadKey
 from fairway.hosts.instant import SECOND, Micros
 from fairway.workloads.machines.instructions import Alert
@@ -15,7 +16,15 @@ from kubewire.client import Recorder
 
 
 class MachineReports:
-    def __init__(self, recorder: Recorder, metrics: PermitMetrics, objects: MachineObjects) -> None:
+    def __init__(
+        self,
+        recorder: Recorder,
+        metrics: PermitMetrics,
+        objects: MachineObjects,
+        *,
+        history: DecisionHistory | None = None,
+    ) -> None:
+        self._history = history
         self._recorder, self._metrics, self._objects = recorder, metrics, objects
         self._denied: dict[WorkloadKey, Micros] = {}
         """Since when a machine's demand is denied."""
@@ -39,6 +48,17 @@ class MachineReports:
         kind = WARNING if migration.phase is Phase.FAILED else NORMAL
         message = describe_migration(migration, self._names(migration))
         self._recorder.event(vm, reason=reason, message=message, type_=kind)
+        if self._history is not None and (migration.phase is Phase.PLANNED or kind is WARNING):
+            self._history.decided(
+                MIGRATION,
+                namespace=migration.source.namespace,
+                name=migration.vm,
+                before=(migration.source_host.name,),
+                after=(migration.target_host.name,),
+                cause=migration.reason.value,
+                message=message,
+                error=migration.message or reason if kind is WARNING else "",
+            )
 
     def _names(self, migration: Migration) -> dict[WorkloadKey, str]:
         """Return the names of the machines that a migration makes room for."""

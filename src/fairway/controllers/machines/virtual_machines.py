@@ -33,6 +33,7 @@ from fairway.controllers.machines.steps import MachineSteps
 from fairway.controllers.machines.waiting_agents import WaitingAgents
 from fairway.controllers.machines.writer import MachineWriter
 from fairway.controllers.pods.scheduling import Extension, SchedulingHooks
+from fairway.controllers.runtime.decision_history import DecisionHistory
 from fairway.engine.dependencies import Event as QueueEvent
 from fairway.engine.profile import ProfileSpec
 from fairway.hosts.direction import Direction
@@ -75,6 +76,7 @@ class VirtualMachines(Extension):
         recorder: Recorder,
         metrics: PermitMetrics,
         installations: Callable[[], Iterable[KubeVirt]] = tuple,
+        history: DecisionHistory | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         """``installations`` returns the KubeVirt objects of the hub."""
@@ -92,7 +94,7 @@ class VirtualMachines(Extension):
             recorded=None if records is None else records.store,
             indexes=_indexes(pods, hypervisors),
         )
-        reports = MachineReports(recorder, metrics, self.objects)
+        reports = MachineReports(recorder, metrics, self.objects, history=history)
         self._driver = MachineDriver(
             objects=self.objects,
             hypervisors=hypervisors,

@@ -12,8 +12,9 @@ from fairway.controllers.placement.queue import BACKOFF, NEW_TERM, PlacementQueu
 from fairway.controllers.placement.scheduler import PlacementScheduler
 from fairway.controllers.placement.shard import Shard
 from fairway.controllers.placement.slow_lane import inspect
-from fairway.controllers.placement.state import PlacementHistory, PlacementState
+from fairway.controllers.placement.state import PlacementState
 from fairway.controllers.placement.writer import NAME, DecisionWriter
+from fairway.controllers.runtime.decision_history import DecisionHistory
 from fairway.controllers.runtime.informer_factory import InformerFactory
 from fairway.controllers.runtime.machine_memory import memo_limit
 from fairway.controllers.runtime.reconciler import Controller
@@ -52,7 +53,7 @@ class PlacementController(Controller):
         workers: int = WORKERS,
         resync: float = RESYNC_SECONDS,
         limiter: WriteLimiter | None = None,
-        history: PlacementHistory | None = None,
+        history: DecisionHistory | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         """``calculators``: whether the hub serves ManagedClusterScores; ``requests``: HostedClusterRequests.

@@ -8,26 +8,13 @@ by the object's uid; either is a *write id*.
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
 
 from fairway.api.placement import Placement
+from fairway.controllers.runtime.decision_history import DecidedRecord
 from fairway.engine.dependencies import Dependencies
 from fairway.engine.fault import Fault
 from fairway.hosts.instant import Micros
 from fairway.workloads.placement.workload import PlacementWorkload
-
-
-class DecidedRecord(Protocol):
-    """The record of a decision in the history. The history has it once one of the methods is called."""
-
-    @property
-    def id(self) -> str: ...
-
-    def written(self) -> None:
-        """The hub has the decision."""
-
-    def abandoned(self, error: str, /) -> None:
-        """The hub may have a part of the decision."""
 
 
 @dataclass(slots=True)

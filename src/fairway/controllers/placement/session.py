@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from fairway.api.decision import PlacementDecision
 from fairway.api.placement import Placement
-from fairway.controllers.placement.record import DecidedRecord, InflightWrite, PlacementRecord
+from fairway.controllers.placement.record import InflightWrite, PlacementRecord
+from fairway.controllers.runtime.decision_history import DecidedRecord
 from fairway.engine.dependencies import Dependencies
 from fairway.hosts.clusters.decisions import Holding
 from fairway.workloads.placement.commits import Step as CommitStep

@@ -10,11 +10,11 @@ They arrive in order: neither a late watch event nor a late response makes an ob
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, cast
 
 from msgspec import structs
 
@@ -32,10 +32,11 @@ from fairway.api.resources import (
 )
 from fairway.controllers.placement.decision_index import DecisionIndex, placement_of
 from fairway.controllers.placement.queue import DIRTY, LISTED, Owner, PlacementQueue
-from fairway.controllers.placement.record import DecidedRecord, PlacementRecord
+from fairway.controllers.placement.record import PlacementRecord
 from fairway.controllers.placement.session import WriteSession
 from fairway.controllers.placement.settled import SettledCheck, delay_until, settled_until
 from fairway.controllers.placement.shard import Shard
+from fairway.controllers.runtime.decision_history import DecisionHistory
 from fairway.controllers.runtime.informer_factory import InformerFactory
 from fairway.engine import cycle
 from fairway.engine.dependencies import Event
@@ -45,7 +46,6 @@ from fairway.engine.outcome import Outcome
 from fairway.engine.pending import PendingAnswer
 from fairway.engine.points import NEVER_CHANGES
 from fairway.engine.profile import Profile
-from fairway.engine.status import Status
 from fairway.engine.workload import HostKey
 from fairway.hosts.clusters import Fleet, cells, objects
 from fairway.hosts.clusters.snapshot import ClusterSnapshot
@@ -57,7 +57,6 @@ from fairway.workloads.placement.alike import AlikePlacements
 from fairway.workloads.placement.commits import is_committed
 from fairway.workloads.placement.debits import debits_of, rebuild_debits
 from fairway.workloads.placement.dependencies import dependencies_of
-from fairway.workloads.placement.pages import Page
 from fairway.workloads.placement.plugins.work_budget import Paused
 from fairway.workloads.placement.reconcile_plan import ReconcilePlan, due_of, make_plan
 from fairway.workloads.placement.selection import host_key, selection_of
@@ -81,17 +80,6 @@ BULK_SCORES: Final = 1000
 """Scores of one list from which they are loaded at once."""
 
 
-class PlacementHistory(Protocol):
-    """Records decisions that change what the hub has. It must not raise."""
-
-    metric: Callable[[str, int], None]
-    """Called with what became of records, and how many."""
-
-    def placement(
-        self, outcome: Outcome, *, pages: Sequence[Page], status: Status, cause: str
-    ) -> DecidedRecord | None: ...
-
-
 class PlacementState:
     """Puts placements and changes of the fleet into ``queue``, and calls ``lost(owner)`` when a placement is deleted.
 
@@ -110,7 +98,7 @@ class PlacementState:
         shard: Shard | None = None,
         memo_limit: int = DEFAULT_LIMIT,
         lost: Callable[[Owner], None] = lambda _: None,
-        history: PlacementHistory | None = None,
+        history: DecisionHistory | None = None,
     ) -> None:
         self.fleet = Fleet()
         self._history = history
@@ -359,7 +347,7 @@ class PlacementState:
         return replace(plan, faults=faults) if (faults := record.report_faults(outcome.faults)) else plan
 
     def _recorded(
-        self, plan: ReconcilePlan, record: PlacementRecord, outcome: Outcome, history: PlacementHistory
+        self, plan: ReconcilePlan, record: PlacementRecord, outcome: Outcome, history: DecisionHistory
     ) -> ReconcilePlan:
         owner = record.workload.owner
         record.decided = history.placement(

@@ -27,6 +27,7 @@ from fairway.controllers.pods.metrics import PodMetrics
 from fairway.controllers.pods.preemption import Preemptor
 from fairway.controllers.pods.status import SCHEDULER_ERROR, UNSCHEDULABLE, PodReporter
 from fairway.controllers.pods.volume_binder import VolumeBinder
+from fairway.controllers.runtime.decision_history import DecisionHistory
 from fairway.controllers.runtime.scheduling_loop import SchedulingLoop
 from fairway.engine.commit.instructions import ForCaller, Returned
 from fairway.engine.dependencies import Event, event_of
@@ -123,7 +124,9 @@ class PodScheduling:
         wake: Callable[[PodsKey], None],
         clock: Clock,
         extend: Callable[[SchedulingHooks], Extension] = no_extension,
+        history: DecisionHistory | None = None,
     ) -> None:
+        self._history = history
         self.fleet = NodeFleet()
         self._changes: list[Change] = []
         """Of the fleet, not reported yet."""
@@ -181,7 +184,9 @@ class PodScheduling:
         """Build the profiles. Each has its own plugins, except those that keep what is shared."""
         registry = pod_registry(room=self.extension.room, owners=self.owners, volumes=self._volume_binder)
         registry.register(AssumePod.name, lambda: AssumePod(fleet=self.fleet), kind=AssumePod)
-        registry.register(DefaultBinder.name, lambda: DefaultBinder(self._hub), kind=DefaultBinder)
+        registry.register(
+            DefaultBinder.name, lambda: DefaultBinder(self._hub, history=self._history), kind=DefaultBinder
+        )
         registry.register(NominatedPods.name, lambda: NominatedPods(fleet=self.fleet), kind=NominatedPods)
         profiles = scheduling.build(registry, change=lambda spec: extended(self.extension.profile(spec)))
         for profile in profiles:
