@@ -3,8 +3,10 @@
 import hypothesis.strategies as st
 from hypothesis import given
 
+from fairway.engine.queue import SchedulingQueue
 from fairway.engine.queue.heap import Heap
 from fairway.engine.queue.turns import MOST_AHEAD, TurnHeap
+from fairway.engine.workload import Workload, WorkloadKey
 
 steps = st.lists(st.tuples(st.sampled_from(["push", "discard", "pop"]), st.integers(0, 9), st.integers(0, 3)))
 
@@ -62,3 +64,25 @@ def test_no_class_keeps_an_owner_waiting_forever(owners: int, classes: int) -> N
             break
     else:
         raise AssertionError(f"not popped after {pops} others")
+
+
+def test_owner_keeps_its_turn_when_its_only_item_changes() -> None:
+    heap: TurnHeap[str] = TurnHeap()
+    heap.push("a", (0, 2), owner="a")
+    heap.push("b", (0, 1), owner="b")
+    heap.push("a", (0, 3), owner="a")
+    assert popped(heap) == ["a", "b"]
+    heap.push("a", (-1,), owner="a")
+    heap.push("b", (0,), owner="b")
+    heap.push("a", (1,), owner="a")
+    assert popped(heap) == ["b", "a"]
+
+
+def test_update_of_a_ready_workload_keeps_the_turn_of_its_owner() -> None:
+    queue = SchedulingQueue(owner_of=lambda workload: workload.key.namespace)
+    for owner in ("a", "b"):
+        queue.put(Workload(key=WorkloadKey(owner, "w", "1"), spec="old"), now=0)
+    queue.put(Workload(key=WorkloadKey("a", "w", "1"), spec="new"), now=1)
+    first = queue.pop(now=1)
+    assert first is not None
+    assert (first.namespace, first.spec) == ("a", "new")

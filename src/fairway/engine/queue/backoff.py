@@ -17,6 +17,8 @@ class Backoff:
     def duration(self, failures: int) -> Micros:
         if failures < 1 or self.maximum <= 0:
             return 0
+        # An int of Python has no largest value: without a bound, a workload that fails for weeks would shift by
+        # thousands of bits, only to take the minimum.
         doublings = min(failures - 1, 62)
         return min(self.initial << doublings, self.maximum)
 
@@ -26,6 +28,8 @@ class Backoff:
         if not duration:
             return failed
         end = failed + duration
+        # Rounded up, never down: a back-off that ended early would make the retries of an error faster than
+        # configured.
         return end // self.window * self.window + self.window if self.window else end
 
 
@@ -39,6 +43,8 @@ class RetryLimit:
 
     def reserve(self, now: Micros) -> Micros:
         """Return when the next retry may start."""
+        # A token bucket without a timer: its content is the time since ``_next``, of which more than a burst is worth
+        # nothing.
         allowed = self._burst * self._every
         due = max(now - allowed, now - allowed if self._next is None else self._next) + self._every
         self._next = due

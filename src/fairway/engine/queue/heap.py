@@ -31,6 +31,9 @@ class Heap(Generic[ItemT]):
         """Add an item, or change its key."""
         self._pushed += 1
         self._live[item] = (key, self._pushed)
+        # The number makes entries with equal keys first in, first out, and comparisons never reach the item, which
+        # may have no order. An item that is pushed again leaves its old entry behind, which ``peek`` recognises by
+        # the number.
         heapq.heappush(self._list, (key, self._pushed, item))
         self._compact()
 
@@ -57,5 +60,7 @@ class Heap(Generic[ItemT]):
     def _compact(self) -> None:
         stale = len(self._list) - len(self._live)
         if stale > MOST_STALE and stale > len(self._live):
+            # At least half of the list is dropped, so each removal pays for a constant number of entries. Without it,
+            # a workload that is woken and parked forever, as most are, would grow the list without end.
             self._list = [(key, number, item) for item, (key, number) in self._live.items()]
             heapq.heapify(self._list)

@@ -29,9 +29,11 @@ class InFlight:
 
     def begin(self, key: WorkloadKey) -> None:
         self._markers.pop(key, None)
+        # The position counts all events since the start, so that dropping the oldest ones moves no marker.
         self._markers[key] = self._dropped + len(self._events)
 
     def record(self, event: Event) -> None:
+        # Most events arrive between attempts. What nothing in flight can have missed is not kept.
         if not self._markers:
             return
         self._events.append(event)
@@ -46,6 +48,9 @@ class InFlight:
         if marker is None:
             return ()
         missed = self._events[max(0, marker - self._dropped) :]
+        # Markers are inserted in the order of their positions, so the first one is the oldest. Events before it can
+        # no longer be asked for; without this a busy queue, which always has something in flight, would keep them
+        # all.
         oldest = next(iter(self._markers.values()), self._dropped + len(self._events))
         if oldest > self._dropped:
             del self._events[: oldest - self._dropped]

@@ -44,6 +44,8 @@ class QueuePlugins:
             key: object = self._sort.sort_key(workload, queued)
         except Exception:
             key = None
+        # Checked, because one key of another type would make every later comparison in the heap raise, also for the
+        # workloads of other users. The default has two integers, and so compares with any valid key.
         if isinstance(key, tuple) and all(isinstance(part, int) for part in key):
             return key
         return PrioritySort().sort_key(workload, queued)

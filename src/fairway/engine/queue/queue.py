@@ -90,6 +90,7 @@ class SchedulingQueue:
         }
         self._parked: dict[Name, None] = {}
         """Unschedulable and gated ones, longest first."""
+        # Apart from the heaps of ``_heaps``: a settled workload waits for events, whether or not it has a deadline.
         self._deadlines: Heap[Name] = Heap()
         """Of settled ones."""
         self._index: DependencyIndex[Name] = DependencyIndex()
@@ -128,6 +129,8 @@ class SchedulingQueue:
             entry = self._entries[name] = Entry(workload, name, added=now, queued=now, since=now)
             self._wake(entry, ADDED, at_once=True)
             return
+        # The watch also delivers updates of the status, most of them written by the scheduler itself. If they woke
+        # the workload, each decision would cause another attempt.
         if entry.workload == workload and not entry.deleted:
             return
         entry.workload = workload
@@ -135,6 +138,8 @@ class SchedulingQueue:
         if entry.state in HANDED_OUT:
             self._change(entry, UPDATED)
         else:
+            # A spec that its user edits in a loop must not skip the back-off of its rejections. Without a rejection
+            # there is nothing to wait for.
             at_once = entry.state in (State.ACTIVE, State.SETTLED) or entry.is_pending
             self._wake(entry, UPDATED, at_once=at_once)
 
@@ -143,6 +148,8 @@ class SchedulingQueue:
         entry = self._find(key)
         if entry is None:
             return
+        # The attempt will still be returned. Without the entry, keys without a uid would then find that of a workload
+        # which was recreated under the same name, and end its attempt.
         if entry.state in HANDED_OUT:
             entry.deleted = True
         else:
@@ -206,6 +213,8 @@ class SchedulingQueue:
         it can only fail by an error.
         """
         entry = self._find(key)
+        # It may be binding already: a workload that is popped while its commit is under way is held by this call,
+        # too.
         if entry is not None and entry.state is State.IN_FLIGHT:
             # Events since the snapshot of its cycle: one of them may have changed what the decision depends on.
             missed = self._in_flight.end(entry.key)
@@ -356,6 +365,7 @@ class SchedulingQueue:
     def advance(self, *, now: Micros) -> None:
         """Move the workloads whose back-off or deadline is over, and those that no event woke for too long."""
         self._tick(now)
+        # Each pass ends: waking detaches the workload from this heap, also if a gate parks it instead.
         while (first := self._deadlines.peek()) is not None and first[0][0] <= self._now:
             self._wake(self._entries[first[1]], DEADLINE, at_once=True)
         for heap in (self._backoff, self._error_backoff):
@@ -363,6 +373,7 @@ class SchedulingQueue:
                 heap.pop()
                 self._activate(self._entries[first[1]], BACKOFF_COMPLETE)
         while (
+            # Ends as well: a workload that a gate parks again is parked as of now, behind all others.
             oldest := self._oldest_parked()
         ) is not None and oldest.parked + self._flush_after <= self._now:
             self._wake(oldest, UNSCHEDULABLE_TIMEOUT, at_once=False)
@@ -404,6 +415,8 @@ class SchedulingQueue:
         return None if entry is None or (key.uid and entry.key.uid != key.uid) else entry
 
     def _oldest_parked(self) -> Entry | None:
+        # The dictionary is in the order of insertion, and time never goes back, so its first entry waits the longest.
+        # A heap would cost a push and a removal for each rejection, to answer only this.
         name = next(iter(self._parked), None)
         return None if name is None else self._entries[name]
 
@@ -435,6 +448,8 @@ class SchedulingQueue:
 
     def _remove(self, entry: Entry) -> None:
         name = self._detach(entry)
+        # A deleted workload may be in flight. Its marker would keep every later event, until there are more than are
+        # kept.
         self._in_flight.end(entry.key)
         self._index.discard(name)
         del self._entries[name]
@@ -486,7 +501,9 @@ class SchedulingQueue:
             self._parked[name] = None
 
     def _place(self, entry: Entry, state: State, trigger: str) -> Name:
-        name = self._detach(entry)
+        # An active one is only pushed again: removed first, the only workload of an owner would give up its turn, and
+        # each update would send it behind all other owners.
+        name = entry.name if entry.state is state is State.ACTIVE else self._detach(entry)
         if entry.state is not state:
             entry.since = self._now
         entry.state, entry.trigger = state, trigger
@@ -494,8 +511,10 @@ class SchedulingQueue:
 
     def _passes_gates(self, entry: Entry) -> bool:
         """Park the workload if a PreEnqueue plugin objects."""
+        # Every transition to active comes by here. Without PreEnqueue plugins it costs no call.
         if not self._has_gates and entry.state is not State.GATED:
             return True
+        # The plugin that objected last probably still does, and the others need not be called.
         last = entry.rejections[0].plugin if entry.state is State.GATED else ""
         objection = self._plugins.objection(entry.workload, last=last)
         if objection is not None:

@@ -52,6 +52,8 @@ def _rejections(outcome: Outcome) -> Iterator[Rejection]:
             yield Rejection(
                 plugin=calls.plugin.name, reads=_reads(calls.reader, context), reasons=_reason(live, eligible)
             )
+    # A filter sees only what earlier ones passed. To blame it for other hosts would wake the workload for changes
+    # after which an earlier filter still rejects them.
     before = details.eligible
     for stage, filtering in zip(details.stages, plugins.filters, strict=True):
         left, passed = count(before), count(stage.survivors)

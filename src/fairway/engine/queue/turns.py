@@ -44,16 +44,22 @@ class TurnHeap(Generic[ItemT]):
         return iter(self._owners)
 
     def push(self, item: ItemT, key: SortKey, *, owner: Hashable) -> None:
-        """Add an item, or change its key and owner."""
-        if item in self._owners:
+        """Add an item, or change its key and owner. An owner that keeps the item keeps its turn."""
+        known = item in self._owners
+        if known and self._owners[item] != owner:
             self.discard(item)
+            known = False
         self._owners[item] = owner
         heap = self._heaps.get(owner)
         if heap is None:
+            # A new owner goes to the end. At the front, an owner that submits its workloads one by one would always
+            # be next.
             heap = self._heaps[owner] = Heap()
             self._queue_owner(owner)
         heap.push(item, key)
-        if key[:1] < self._classes.get(owner, (*key[:1], 0)):
+        # The default is longer than the class, and therefore larger: a new owner is always sorted in. A key that is
+        # not below the class of its owner changes neither heap.
+        if known or key[:1] < self._classes.get(owner, (*key[:1], 0)):
             self._sort(owner)
 
     def discard(self, item: ItemT) -> None:
