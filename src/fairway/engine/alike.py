@@ -70,6 +70,8 @@ class AlikeMemory:
         cost time."""
         if useless:
             last = self._avoided.get(signature)
+            # Doubled, and never given up: pods whose spread constraints interact today may be followed by a burst
+            # that does not.
             cycles = 1 if last is None else min(2 * last[0], MOST_AVOIDED)
             _keep(self._avoided, signature, [cycles, cycles])
         avoided = self._avoided.get(signature)

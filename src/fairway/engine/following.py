@@ -206,6 +206,7 @@ def _admission(plugins: CyclePlugins, context: Context, row: int) -> Status:
 
 
 def _exclude(memo: Memo, row: int) -> bool:
+    # Most changes of infeasible hosts leave them infeasible. Ranges and warnings have nothing of them.
     if memo.keys[row] == ABSENT:
         return True
     if not all(kept is None or kept.replace(row, None) for kept in memo.ranges):

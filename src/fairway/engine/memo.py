@@ -155,6 +155,7 @@ def remember(outcome: Outcome) -> Memo | None:
     if chooser is None or not chooser.by_rank or profile.pre_scores or wanted is None:
         return None
     details = outcome.details
+    # Its PostFilter plugins would have to run in each cycle: they read why all hosts were rejected.
     if profile.post_filters and not len(details.rows):
         return None
     readers = tuple(reader for reader in plugins.readers if reader is not None)
@@ -164,6 +165,7 @@ def remember(outcome: Outcome) -> Memo | None:
         return None
     if any(find_form(reader, FullCycles) is not None for reader in readers):
         return None
+    # A key has a limited number of bits for the total. Larger ones are sorted in a full cycle.
     if not ranking.fits(details.totals):
         return None
     applied = [
@@ -273,6 +275,7 @@ def _range(scored: Scored, normalizer: NormalizeScore, rows: Rows, *, capacity: 
     raw = np.full(capacity, np.nan)
     if extent is None or amounts is None:
         return _Range(normalizer, raw, None, 0, 0)
+    # Above it, two different amounts could be one double, and the last row at an end of the range would be missed.
     if max(abs(extent.low), abs(extent.high)) > EXACT and amounts.dtype == np.int64:
         return None
     values = amounts.astype(np.float64)

@@ -77,6 +77,8 @@ class Memory:
         """Signatures of workloads that each need a memo of their own."""
         self._once: set[Hashable] = set()
         """Workloads with such a signature, by namespace and name, after their first full cycle."""
+        # Weak: these live as long as a dependency refers to them. The dependency index groups by their identity, so
+        # workloads that share a memo must get the same object.
         self._feasible: WeakValueDictionary[Hashable, FeasibleRows] = WeakValueDictionary()
         self.followed = 0
         """Number of incremental cycles."""
@@ -113,11 +115,15 @@ class Memory:
     def _keep(self, key: Hashable, memo: Memo) -> None:
         """Keep a memo, unless too many others were used since the last cycle of its workload."""
         last = self._uses.get(key, 0)
+        # Also if the memo is not kept in the end: the next full cycle of this workload then knows how long ago the
+        # last was.
         self._note_use(key)
         if key in self._memos:
             self._drop(key)
         size = memo.size
         while self.size + size > self._limit:
+            # There is one: a memo alone is never larger than the limit, so what exceeds it together with others has
+            # others.
             oldest = next(iter(self._memos))
             if self._uses.get(oldest, 0) > last:
                 return
@@ -129,6 +135,7 @@ class Memory:
         self._number += 1
         self._uses[key] = self._number
         self._uses.move_to_end(key)
+        # Signatures of workloads that no longer exist are never forgotten by name, so only this bounds them.
         if len(self._uses) > MOST_USES:
             self._uses.popitem(last=False)
 
@@ -201,6 +208,7 @@ class Memory:
         size = memo.size
         self.size += size - memo.counted
         memo.counted = size
+        # The oldest first, without regard to uses: this memo is in use already, and it grew.
         while self.size > self._limit:
             self._drop(next(iter(self._memos)))
 
@@ -219,6 +227,8 @@ class FeasibleRows:
     def __contains__(self, row: Any) -> bool:
         # Asked of every workload that reads a score, for every score that changes.
         memo = self._memos.get(self._key)
+        # A row that is newer than the memo counts as feasible: to wake a workload for nothing is correct, to let it
+        # sleep is not.
         return memo is None or row >= memo.capacity or memo.keys.item(row) != ABSENT
 
 

@@ -315,6 +315,7 @@ class Scheduler:
         self._stale_until.discard(key)
 
     def _forget_ended(self) -> None:
+        # Here the instructions of many commits are mixed, so that which ones ended is only visible in the machines.
         for key in [key for key, machine in self._committing.items() if not machine.assumed(key)]:
             del self._committing[key]
 

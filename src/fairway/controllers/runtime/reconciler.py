@@ -157,6 +157,7 @@ async def work_on(
                 log_failure(error, controller=controller, key=_text_of(key), retries=queue.retries(key))
                 queue.add_rate_limited(key)
             else:
+                # Only after a success: the back-off of a key counts its failures in a row, whatever queued it.
                 queue.forget(key)
 
 

@@ -158,6 +158,7 @@ class CycleLoop(Generic[SchedulerT]):
         try:
             async with TermGroup() as group:
                 while True:
+                    # Before the pass, not after it: what is reported while it runs must start another one.
                     self._wake.clear()
                     await self._schedule(group)
                     if self._tasks.keys() <= self._long:
@@ -191,6 +192,8 @@ class CycleLoop(Generic[SchedulerT]):
             waiting, self._waiting = self._waiting, []
             for instruction in waiting:
                 self._carry_out(instruction, group)
+            # A task runs first in the next iteration of the event loop. Without this one, the requests of a burst
+            # would be sent only at the end of the slice.
             if waiting and self._sends_first:
                 await asyncio.sleep(0)
                 began = self._clock.monotonic()
@@ -240,6 +243,8 @@ class CycleLoop(Generic[SchedulerT]):
         match instruction:
             case RunPreBind() | RunBind() | RunPostBind():  # first, as there is one for each decision
                 long = is_long(instruction)
+                # A plugin that waits for minutes would keep ``run`` from returning, and nothing would cancel it:
+                # ``stop`` was called.
                 if not (self._stopping and long):
                     step = (instruction.key, instruction.token)
                     self._start(step, self._run_plugins(instruction, long=long), group, long=long)
@@ -315,6 +320,8 @@ class CycleLoop(Generic[SchedulerT]):
         async with nullcontext() if long else self._slots:
             try:
                 result = await call_plugin(run, long=long)
+            # Not charged to the plugin, and not reported: the term is over, and the next one decides by what the hub
+            # shows.
             except Lost:
                 raise
             except Exception as error:
@@ -333,6 +340,8 @@ class CycleLoop(Generic[SchedulerT]):
                 raise
             except Exception as error:  # the loop serves other workloads, too
                 log.warning(NOT_READ_BACK, key, error)
+                # Without a limit of attempts: only what the hub shows ends the doubt, and until then the place must
+                # stay reserved.
                 await asyncio.sleep(READ_BACK_BACKOFF.delay(failures))
                 failures += 1
             else:
@@ -399,6 +408,8 @@ async def _call_fenced(run: RunPlugin) -> Status | None:
             entered = True
             return await _call(run)
     except Unconfirmed as error:
+        # The request may have been sent, so the result is unknown and must be read back. A check that failed before
+        # it is an ordinary failure, which leaves no doubt.
         if entered:
             raise
         return failed(str(error))

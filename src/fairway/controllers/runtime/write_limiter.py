@@ -126,6 +126,7 @@ class WriteLimiter:
             self._overtake([later for later in _AFTER[lane] if self._lanes[later]])
         else:
             await self._wait(lane, owner, droppable=droppable)
+        # After the wait: a writer that is cancelled while it waits never calls ``end``.
         if lane is Lane.DECISION and self._events_after:
             self._deciding += 1
             self._decided_at = asyncio.get_running_loop().time()
@@ -175,12 +176,14 @@ class WriteLimiter:
 
     def _end_burst(self) -> None:
         if self._waited >= LONG_BURST:
+            # Perhaps below 0: slots that are taken are not taken away, but those that are given back next stay free.
             self._free -= self._more
         self._waited = 0
 
     def _fill(self) -> None:
         while self._free > 0 and (chosen := self._choose()) is not None:
             self._free -= 1
+            # The slot is handed over here, before the waiter runs: a writer that arrives in between must not take it.
             chosen.turn.set_result(None)
 
     def _choose(self) -> _Waiter | None:

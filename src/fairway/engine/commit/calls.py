@@ -73,6 +73,7 @@ class Calls:
     def __init__(self, plugins: CommitPlugins, changes: Callable[[], Change] = lambda: NOTHING) -> None:
         self._plugins = plugins
         self._changes = changes
+        # Bounded: a plugin that fails in every commit must not fill the memory if its faults are not collected.
         self._faults: deque[Fault] = deque(maxlen=MOST_FAULTS)
 
     def take_faults(self) -> list[Fault]:
@@ -135,6 +136,8 @@ class Calls:
     def rejection(self, plugin: Plugin, context: CommitContext, status: Status) -> Rejection:
         return Rejection(
             plugin=plugin.name,
+            # No change of a host repairs a configuration. Only an update of the workload, or the flush, tries it
+            # again.
             reads=Reads() if status.code is Code.MISCONFIGURED else self.reads(plugin, context),
             reasons=status.reasons,
             pending=status.code is Code.PENDING,
@@ -160,6 +163,8 @@ class Calls:
         columns that they name; anything, unless all name theirs."""
         change = self._changes()
         columns = dict(change.columns)
+        # Without Reserve plugins the place that is free again is not a column, so nothing says which workloads wait
+        # for it.
         wildcard = not self._plugins.reserves
         for plugin in self._plugins.reserves:
             named = self._released_columns(plugin, context)
@@ -168,6 +173,8 @@ class Calls:
                 columns[key] = columns.get(key, Direction.NONE) | direction
         return Event(
             label=_label(GAVE_BACK, context),
+            # A Reserve plugin may keep its promises outside of the table: then no host changed there, but these have
+            # room again.
             hosts=frozenset([*change.hosts, *(host.name for host in context.hosts)]),
             columns=columns,
             added=change.added,

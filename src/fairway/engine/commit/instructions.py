@@ -146,6 +146,8 @@ def perform(queue: SchedulingQueue, instructions: list[Instruction], *, now: Mic
             case Broadcast(event):
                 queue.on_event(event, now=now)
             case Activate(keys):
+                # Sorted, because the order of a set differs between processes, and equal input must give an equal
+                # order of cycles.
                 queue.activate(sorted(keys), now=now)
             case Reject(key, rejections):
                 queue.reject(key, rejections, now=now)

@@ -47,6 +47,8 @@ _CONTINUES = (Code.SUCCESS, Code.WARNING)
 _BLAMES = (Code.UNSCHEDULABLE, Code.UNRESOLVABLE, Code.PENDING, Code.MISCONFIGURED)
 
 
+# The order of the phases is the order of a commit. Up to PRE_BIND the workload is certainly not bound, so that a
+# commit can be given up. From BIND on only the hub knows the result, and from POST_BIND on nothing can be undone.
 class Phase(Enum):
     PERMIT = "waiting for permits"
     PRE_BIND = "PreBind"
@@ -139,6 +141,8 @@ class CommitMachine:
         for permitter in self._plugins.permits:
             status, wait = self._calls.permit(permitter, context)
             if status.code is Code.WAIT:
+                # A negative wait is a fault of the plugin; as 0 it times out at once instead of in the past. Without
+                # an upper bound, a plugin that never answers would keep the room of its workload forever.
                 longest = LONGEST_WAIT if wait is None else max(0, int(wait.total_seconds() * SECOND))
                 commit.waits[permitter.name] = now + min(longest, LONGEST_WAIT)
                 commit.reasons[permitter.name] = status.reasons
@@ -263,6 +267,7 @@ class CommitMachine:
     def advance(self, *, now: Micros) -> list[Instruction]:
         """Reject the workloads whose shortest wait is over, and read back those in doubt a last time."""
         instructions: list[Instruction] = []
+        # Ends, because each branch removes the deadline: the first here, the second when it unwinds the commit.
         while (first := self._deadlines.peek()) is not None and first[0][0] <= now:
             commit = self._commits[first[1]]
             if commit.phase is Phase.IN_DOUBT:
@@ -286,6 +291,8 @@ class CommitMachine:
         if commit.phase is Phase.PRE_BIND:
             if status.code in (*_CONTINUES, Code.SKIP):
                 return self._next_pre_bind(commit, commit.step + 1)
+        # Only for Bind: a PreBind plugin may be repeated, but a host may be bound to already, whatever this one
+        # returned.
         elif not isinstance(result, Status):
             commit.faulty = True
             return self._read_back(commit)  # nonsense says nothing about what happened on the hub
@@ -323,6 +330,7 @@ class CommitMachine:
         if commit.phase is Phase.POST_BIND:
             return []
         # Our own Bind, observed before its reply. Its reply then has an old token and is ignored.
+        # As sets: the hub may list the hosts in another order than the decision.
         if commit.phase in _BIND_SENT and set(hosts) == set(commit.context.hosts):
             return self._bound(commit, now)
         return self._unwind(commit, Done(key))
@@ -404,6 +412,8 @@ class CommitMachine:
 
     def _unwind(self, commit: Commit, outcome: ForQueue) -> list[Instruction]:
         """Give back everything, wake others, and return the workload to the queue."""
+        # Before the event, which has what Unreserve changes in the table, and before the workload is in the queue
+        # again: its next cycle must see the room that it gives back.
         self._calls.unreserve_all(commit.context)
         del self._commits[commit.key]
         self._deadlines.discard(commit.key)
@@ -421,6 +431,8 @@ class CommitMachine:
 
     def _enter(self, commit: Commit, phase: Phase, step: int, name: str) -> int:
         """Begin a step; return its token."""
+        # Counted for all commits together, never per commit: the result of a plugin that was cancelled may arrive
+        # when the same workload is committed for the second time, and must not be taken for that of the new one.
         self._tokens += 1
         commit.phase, commit.step, commit.plugin, commit.token = phase, step, name, self._tokens
         return self._tokens
@@ -464,6 +476,8 @@ class CommitMachine:
 
     def _next_post_bind(self, commit: Commit, step: int) -> list[Instruction]:
         if step == len(self._plugins.post_binds):
+            # Kept until here, although it is bound: no second commit of this key starts while its PostBind plugins
+            # run.
             del self._commits[commit.key]
             return []
         plugin = self._plugins.post_binds[step]

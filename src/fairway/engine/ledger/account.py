@@ -93,6 +93,8 @@ class HostAccount:
     def observe(self, workload: WorkloadKey, amounts: ResourceList | None) -> "HostAccount":
         """Set the observed use of a workload; None when it was deleted."""
         known = self.observed.get(workload)
+        # Also a use of nothing is an entry, so None is not the same as no amounts: the workload is there, and holds
+        # its place.
         if amounts is None:
             return self if known is None else self._observing(workload, None)
         checked = checked_resources(amounts)
@@ -139,6 +141,8 @@ class HostAccount:
 
     def restore(self, workload: WorkloadKey, amounts: ResourceList) -> "HostAccount":
         """Set a reservation that was granted before, without a check."""
+        # A copy of one dictionary with the workloads of one host: tens to hundreds. In return a transaction needs no
+        # undo log, and a speculation no copy of the ledger.
         return self._changed(workload, replace(self, reservations={**self.reservations, workload: amounts}))
 
     def release(self, workload: WorkloadKey) -> "HostAccount":
@@ -184,6 +188,8 @@ class HostAccount:
         held = self.holding(source)
         wanted = dict(amounts)
         for earmark in self.earmarks.values():
+            # What a source leaves can be promised once. Earmarks whose source has left are free room, and count in
+            # ``grantable``.
             if earmark.source == source and not earmark.freed:
                 wanted = {key: amount + earmark.amounts.get(key, 0) for key, amount in wanted.items()}
         for resource, amount in wanted.items():
@@ -273,4 +279,5 @@ def _exchanged(total: ResourceList, old: ResourceList, new: ResourceList) -> Res
         changed[resource] -= amount
     for resource, amount in new.items():
         changed[resource] = changed.get(resource, 0) + amount
+    # Without zeros, so that equal sums are equal dictionaries, whatever came and left before.
     return {resource: amount for resource, amount in changed.items() if amount}

@@ -23,6 +23,8 @@ class LedgerColumns:
         ledger.follow(self._write)
 
     def _write(self, host: HostKey, _account: HostAccount | None) -> None:
+        # By name, not the account that changed: the row belongs to the host that has the name now, and the change may
+        # be that of the deleted host which had it before.
         account = self._ledger.account_named(host.name)
         amounts: dict[Key, int] = {}
         if account is not None:
@@ -33,5 +35,6 @@ class LedgerColumns:
         if written is None or written != amounts.keys():
             removed = written - amounts.keys() if written else ()
             self._written[host.name] = frozenset(amounts)
+            # Written as 0, not left alone: a resource that the host no longer has would stay grantable in the table.
             amounts |= dict.fromkeys(removed, 0)
         self._table.set_amounts(host.name, amounts)

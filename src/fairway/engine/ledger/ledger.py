@@ -76,9 +76,13 @@ class _View:
             raise LedgerError(UNKNOWN_EARMARK.format(host=host, id=earmark_id))
         beneficiary = earmark.beneficiary
         if earmark.source is not None:
+            # In one step with the growth: between two transactions, the room would be grantable to whichever workload
+            # asks first.
             account = account.observe(earmark.source, None).release(earmark.source)
         held, grantable = account.holding(beneficiary), account.grantable(beneficiary)
         granted = {
+            # At most what there is: the source may have left less than was promised, and a refusal would leave the
+            # beneficiary with nothing although its room is there.
             resource: min(amount, held.get(resource, 0) + grantable.get(resource, 0))
             for resource, amount in wanted.items()
         }
@@ -273,6 +277,8 @@ class Ledger:
         if generation != self.generation:
             raise LedgerError(LEDGER_CHANGED)
         if self._lent:
+            # The accounts are immutable, so a shallow copy is enough, and only if a speculation was made since the
+            # last one.
             self._accounts = dict(self._accounts)
             self._lent = False
         for host, account in changed.items():

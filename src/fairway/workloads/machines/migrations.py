@@ -123,6 +123,7 @@ class Migrations:
     def cancel(self, turn: Turn, migration: Migration, message: str, *, failed: bool = False) -> None:
         """Give up a migration whose target does not run the machine."""
         outcome = Phase.FAILED if failed else Phase.CANCELLED
+        # Before the phase changes: machines must not wait for room that this source will not leave.
         migration = self.set_claims(turn, migration, ())
         turn.close(migration.target_host, migration.hold_id)
         entry = self._save(
@@ -132,6 +133,8 @@ class Migrations:
         if failed:
             self._note_failure(turn, migration)
         else:
+            # The node waits ``settle_delay`` before its next plan: demand that rises and falls would start and cancel
+            # one copy after the other. A failure has a back-off of its own, by machine.
             self._table.node(migration.source_host).cancelled_at = turn.now
         turn.touch(migration.source_host)
         turn.touch(migration.target_host)
@@ -174,6 +177,7 @@ class Migrations:
     def _begin(self, turn: Turn, entry: MigrationEntry) -> None:
         """Ask for the effect of a phase, once; after a restart, only if it certainly has not begun."""
         phase, observed = entry.migration.phase, entry.observation
+        # Records are written and observations arrive in any order, and each of both calls this.
         if phase not in _EFFECTS or entry.begun == phase:
             return
         if entry.uncertain == phase and (observed is None or observed.stage not in _BEFORE_EFFECT[phase]):
@@ -205,6 +209,9 @@ class Migrations:
                 self._finish(turn, migration, observed)
             case Phase.SWAP_COMMITTED:
                 kept = turn.account(migration.source_host).earmarks
+                # The record is what a restart rebuilds the earmarks from. Ended before the permits of all
+                # beneficiaries are on the hub, it would leave their room to the machine that asks first after the
+                # restart.
                 if all(
                     self._permits.is_recorded(claim.beneficiary) and migration.earmark_id(claim) not in kept
                     for claim in migration.claims
@@ -212,6 +219,8 @@ class Migrations:
                     self._save(turn, migration.step(Phase.CLEANED, now=turn.now, claims=()))
             case Phase.CANCELLING:
                 if observed.stage is Stage.SWITCHED:
+                    # The switch was faster than the cancellation. The machine runs at its target, so the only way is
+                    # forward.
                     self._save(turn, migration.step(Phase.CUTOVER, now=turn.now, outcome=None))
                 elif observed.target is None and observed.stage in (Stage.ABSENT, Stage.FAILED):
                     self._end_cancellation(turn, migration)
@@ -238,6 +247,7 @@ class Migrations:
             self.cancel(turn, migration, SAME_HOST)
             return
         turn.close(migration.target_host, migration.hold_id)
+        # Without the hold, nothing counts the room of the target until its pod is observed as a machine.
         if migration.target not in self._table.machines:
             turn.tx.observe(host, migration.target, migration.amounts)
         turn.touch(migration.target_host)
@@ -350,6 +360,8 @@ class Migrations:
         """Ask for the records that changed to be written, once each."""
         for id_ in turn.unsaved:
             entry = self._table.migrations[id_]
+            # Once in each turn, however often the record changed in it: what is written is what the turn ends with,
+            # and the reply to the write of an earlier revision is recognised as outdated.
             entry.migration = replace(entry.migration, revision=entry.migration.revision + 1)
             entry.retry_at = None
             turn.out.append(WriteRecord(entry.migration))

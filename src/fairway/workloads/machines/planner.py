@@ -88,6 +88,9 @@ def lower_bound(deficit: ResourceList, candidates: Sequence[Candidate]) -> int |
     least = 0
     for resource, amount in deficit.items():
         left, count = amount, 0
+        # Each resource alone, by the largest machines first, and without regard to targets: no set of fewer machines
+        # gives back as much of it. That only makes the bound too low, never too high, so what it excludes is
+        # impossible.
         sizes = (candidate.amounts.get(resource, 0) for candidate in candidates)
         for size in sorted(sizes, reverse=True):
             if left <= 0:
@@ -127,12 +130,15 @@ def _greedy(
             if amount > 0
         )
 
+    # Each choice visits all that wait, so the search is quadratic. The limit of work ends it with what was chosen so
+    # far.
     while waiting and any(amount > 0 for amount in left.values()) and work.spend(len(waiting)):
         if work.pauses():
             yield
         # They are in order of their cost: the first of equal use is the cheapest.
         best = max(waiting, key=usefulness)
         waiting.remove(best)
+        # The most useful one gives back nothing that is lacking, so none does.
         if not usefulness(best):
             break
         target = _take(best, movables.options[kind_of[best.key]], room, work)

@@ -173,6 +173,8 @@ class Relief:
             except _TurnOver:
                 self.is_paused = True
                 return
+            # After its plan: one that the turn interrupts stays the first, and is planned for from the start in the
+            # next turn.
             del self._waiting[host]
             self._is_first = False
 
@@ -313,6 +315,7 @@ class Relief:
         beneficiaries = {
             claim.beneficiary for migration in self._table.migrations_from(host) for claim in migration.claims
         }
+        # A machine that is to grow here does not leave: the room that migrations make for it would be made for nothing.
         machines: list[tuple[Machine, Sequence[HostKey]]] = []
         for machine in self._table.on_host(host):
             if machine.key in without or machine.key in beneficiaries or not self._movable(turn, machine):
@@ -493,6 +496,7 @@ class Relief:
         return [node.host for node in short[:MOST_RETRIES]]
 
     def _retry_at(self, node: NodeEntry, now: Micros) -> Micros:
+        # Without new room anywhere, the next plan would fail as the last one did, so it is never due.
         return (node.tried_at or 0) + self._policy.replan_delay if self._is_hopeful(node) else now + 1
 
     def _is_hopeful(self, node: NodeEntry) -> bool:
@@ -521,6 +525,7 @@ class Relief:
 
     def deadlines(self, now: Micros) -> Iterator[Micros]:
         if self._waiting:
+            # As soon as possible, but in a turn of its own: other tasks of the event loop run in between.
             yield now + 1
         for migration in self._table.migrations.values():
             if migration.unneeded_since is not None:

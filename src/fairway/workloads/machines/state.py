@@ -243,6 +243,9 @@ class MachineState:
     def _remove_machine(self, turn: Turn, key: WorkloadKey) -> None:
         migration = self.table.migration_of(key)
         if migration is not None:
+            # Before the machine is removed: the transfer grows the beneficiary in the same step in which the source
+            # leaves. In the other order, the room would be free in between, and ``serve`` could grant it to another
+            # machine.
             self._migrations.leave(turn, key)
         self._permits.remove(turn, key)
         if migration is not None:
@@ -268,6 +271,7 @@ class MachineState:
             if migration.target_host == host and migration.cancellable:
                 message = TARGET_HOST_LOST.format(host=host)
                 self._migrations.cancel(turn, migration, message, failed=True)
+        # Last: an observation about one of its machines would create the account again.
         turn.tx.remove_host(host)
         self.relief.forget(host)
         self.table.remove_node(host)
@@ -361,6 +365,8 @@ class MachineState:
         """Serve the machines that wait, and start or cancel migrations, on every node that the event concerns."""
         before = {host: self._free(host) for host in turn.touched}
         done: set[HostKey] = set()
+        # To serve one node may touch others, such as the target of a migration that it cancels. It ends, because each
+        # node is done once.
         while len(done) < len(turn.touched):
             for host in [host for host in turn.touched if host not in done]:
                 done.add(host)
@@ -369,6 +375,7 @@ class MachineState:
                 self._permits.serve(turn, host)
                 if self.table.is_loaded:
                     self.relief.review(turn, host)
+                    # Again, because the review gives back room that no machine needs any more.
                     self._permits.serve(turn, host)
         if self.table.is_loaded:
             freed = any(_grew(before[host], turn.tx.account(host)) for host in turn.touched)
@@ -376,6 +383,7 @@ class MachineState:
                 if migration.phase is Phase.SWAP_COMMITTED:
                     self._migrations.advance(turn, migration.id)
             if freed or turn.ended:
+                # Before the request: ``retries`` has the nodes for which room appeared since their last plan.
                 self.relief.note_room()
             self.relief.request(turn, {**turn.touched, **dict.fromkeys(self.relief.retries(turn.now))})
             if timer:
@@ -389,6 +397,8 @@ class MachineState:
         wanted = self._nominated(host)
         if turn.tx.account(host) is None:
             return
+        # All are closed first: ``wanted`` is complete, and room of a pod that is no longer nominated must count as
+        # free for the others.
         for earmark in list(turn.account(host).earmarks.values()):
             if earmark.id.startswith(f"{NOMINATION}/"):
                 turn.close(host, earmark.id)

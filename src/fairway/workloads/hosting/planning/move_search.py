@@ -221,6 +221,7 @@ class MoveSearch:
             # More moves may help, unless a host can never get within its limits.
             self._cut_by_depth = self._cut_by_depth or forced < IMPOSSIBLE
             return False
+        # Within one depth all plans have as many moves, so only a shorter freeze is better.
         if self._best is not None and self._frozen + least >= self._best.freeze:
             return False
         if not self._has_places(left):
@@ -233,6 +234,7 @@ class MoveSearch:
         )
         if key in self._seen:
             return False
+        # At most one for each visit: the limit of work bounds the memory, too.
         self._seen.add(key)
         if not forced:
             # Each host alone is within its limits. Whether the fleet is, such as with a spare host, takes a copy of the
@@ -319,6 +321,7 @@ class MoveSearch:
             if forced < IMPOSSIBLE:
                 options.append(((forced, self._rank(index, target), target), target))
             self._undo()
+        # By target last, so that equal problems have equal plans: a user who asks twice gets the same answer.
         for _, target in sorted(options):
             self._do(index, target)
             ended = self._descend(left - 1, first=first)
@@ -526,6 +529,8 @@ def _classes(hosts: Sequence[HostLimits], movers: Sequence[Mover]) -> list[_Clas
             mover.source,
             mover.amounts,
             targets,
+            # Where tenants may share all hosts, it makes no difference whose hosted cluster moves, and many more are
+            # alike.
             mover.tenant if apart else -1,
             mover.freeze,
             mover.must,
