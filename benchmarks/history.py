@@ -34,7 +34,7 @@ from fairway.api.score import AddOnPlacementScore, AddOnPlacementScoreItem
 from fairway.engine.memory import Memory
 from fairway.engine.status import Status
 from fairway.history.archive import Archive
-from fairway.history.files import files_in, size_of
+from fairway.history.files import FileReader, files_in, size_of
 from fairway.history.recorder import Recorder
 from fairway.history.replay import Replayer
 from fairway.hosts.clusters import Fleet
@@ -137,7 +137,7 @@ def _measure(
                 if not first:
                     first = end - middle
                     recorder.flush(60)
-                    first_size = sum(size_of(file.path) for file in files_in(folder))
+                    first_size = _first_change(folder)
                     began, main_thread = time.process_time(), time.thread_time()
                     continue
                 decide, record, records = decide + middle - start, record + end - middle, records + 1
@@ -164,6 +164,15 @@ def _moved(score: AddOnPlacementScore, dice: random.Random, width: int, now: int
     )
     until = from_micros(now).replace(microsecond=0) + EXPIRY
     return structs.replace(score, status=structs.replace(score.status, scores=items, validUntil=until))
+
+
+def _first_change(folder: Path) -> int:
+    """Return the bytes of all inputs. Files are no measure yet: their logs are not checkpointed."""
+    (file,) = files_in(folder)
+    reader = FileReader(file.path)
+    size = sum(len(data) for _, data in reader.changes(after=0, up_to=1))
+    reader.close()
+    return size
 
 
 def _check(folder: Path, records: int) -> None:
