@@ -204,13 +204,13 @@ def _against_fleet(scene: Scene, placement: Placement, written: Written) -> Iter
     values = scene.values(kind, asked.key)
     if asked.operator in (NOT_IN, DOES_NOT_EXIST):
         if not values or (asked.operator == NOT_IN and not set(values) & set(asked.values)):
-            gone = (
+            missing = (
                 f"{kind} {quote(asked.key)}" if not values else f"{kind} {quote(asked.key)} with such a value"
             )
             yield EXCLUDES_NOTHING.at(
                 placement,
                 written.path,
-                f"no cluster has a {gone}, so this excludes nothing",
+                f"no cluster has a {missing}, so this excludes nothing",
                 guess(asked.key, scene.keys(kind), otherwise="keep it only as a guard for later")
                 if not values
                 else "correct the values, or keep it as a guard for later",

@@ -26,8 +26,8 @@ async def delete_scores(client: Client, *, provider: str, cluster: str | None, d
     removed: list[tuple[str, str]] = []
     others: set[str] = set()
     for resource in KINDS:
-        gone, names = await _of_kind(client, resource, provider=provider, cluster=cluster, dry_run=dry_run)
-        removed += gone
+        deleted, names = await _of_kind(client, resource, provider=provider, cluster=cluster, dry_run=dry_run)
+        removed += deleted
         others |= names
     return Cleaned(removed=tuple(removed), others=tuple(sorted(others - {provider, ""})))
 
@@ -53,5 +53,7 @@ async def _of_kind(
             return True
 
     done = await asyncio.gather(*(remove(meta.namespace, meta.name, meta.uid) for meta in theirs))
-    gone = sorted((meta.namespace, meta.name) for meta, well in zip(theirs, done, strict=True) if well)
-    return gone, {meta.labels.get(PROVIDER, "") for meta in published}
+    deleted = sorted(
+        (meta.namespace, meta.name) for meta, was_deleted in zip(theirs, done, strict=True) if was_deleted
+    )
+    return deleted, {meta.labels.get(PROVIDER, "") for meta in published}

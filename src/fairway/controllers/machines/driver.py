@@ -29,6 +29,7 @@ from fairway.controllers.machines.steps import MachineSteps
 from fairway.controllers.machines.waiting_agents import WaitingAgents
 from fairway.controllers.machines.writer import MachineWriter
 from fairway.controllers.pods.scheduling import SchedulingHooks
+from fairway.controllers.runtime.reconciler import RETRIES_BURST, RETRIES_EVERY
 from fairway.engine.dependencies import Event as QueueEvent
 from fairway.engine.ledger import Ledger, LedgerColumns, LedgerError
 from fairway.engine.workload import HostKey, ResourceList, WorkloadKey
@@ -84,7 +85,9 @@ class MachineDriver:
         self._steps, self._reports, self._writer = steps, reports, writer
         self._policy, self._hooks, self._clock = policy, hooks, clock
         self._oracle = MachineOracle(objects, hooks.preview)
-        self.lanes = MachineLanes(WorkQueue(backoff=BACKOFF, bucket=TokenBucket(burst=1000, every=0.01)))
+        self.lanes = MachineLanes(
+            WorkQueue(backoff=BACKOFF, bucket=TokenBucket(burst=RETRIES_BURST, every=RETRIES_EVERY))
+        )
         self.agents = WaitingAgents()
         self.is_running = False
         """Whether the term has begun, and not ended."""

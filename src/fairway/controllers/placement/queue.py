@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from fairway.api.placement import Placement
+from fairway.controllers.runtime.reconciler import RETRIES_BURST, RETRIES_EVERY
 from fairway.engine.dependencies import Dependencies, Event
 from fairway.engine.profile import OnFault, Profile
 from fairway.engine.queue import Backoff, Explanation, Rejection, RetryLimit, SchedulingQueue
@@ -25,10 +26,6 @@ Owner = tuple[str, str]
 
 BACKOFF: Final = Backoff(initial=SECOND // 200, maximum=60 * SECOND, window=0)
 """Most errors are conflicts with writes of other clients, which the next attempt takes into account."""
-RETRIES_BURST: Final = 1000
-RETRIES_EVERY: Final[Micros] = SECOND // 100
-"""Between retries of different placements, once the burst is used up. client-go's default of ten per second would keep
-ten thousand placements waiting for a quarter of an hour after a hub refused them once."""
 
 NEW_TERM: Final = "this process became the leader"
 DIRTY: Final = "another client changed its status or a decision"
@@ -52,7 +49,7 @@ class PlacementQueue:
             gates=() if profile is None else profile.pre_enqueues,
             backoff=backoff,
             skips_faults=profile is not None and profile.on_fault is OnFault.SKIP,
-            retries=RetryLimit(burst=RETRIES_BURST, every=RETRIES_EVERY),
+            retries=RetryLimit(burst=RETRIES_BURST, every=int(RETRIES_EVERY * SECOND)),
             describe=cells.describe,
         )
         self.on_change: Callable[[], None] = lambda: None

@@ -198,7 +198,7 @@ def differences(plan: ReconcilePlan, own: Mapping[str, PlacementDecision]) -> It
 
 def _status_differences(got: PlacementStatus, want: PlacementStatus) -> Iterator[str]:
     for kind in (conditions.SATISFIED, conditions.MISCONFIGURED):
-        pair = [_said(find_condition(status.conditions, kind)) for status in (got, want)]
+        pair = [_describe_condition(find_condition(status.conditions, kind)) for status in (got, want)]
         if pair[0] != pair[1]:
             yield OTHER_CONDITION.format(type=kind, got=pair[0], want=pair[1])
     if got.numberOfSelectedClusters != want.numberOfSelectedClusters:
@@ -224,7 +224,7 @@ def _groups(groups: Sequence[DecisionGroupStatus], *, but: Sequence[DecisionGrou
     return _some(names)
 
 
-def _said(condition: Condition | None) -> str:
+def _describe_condition(condition: Condition | None) -> str:
     return "not set" if condition is None else f"{condition.status}/{condition.reason} ({condition.message})"
 
 

@@ -189,8 +189,8 @@ class PlacementState:
         elif old.status != new.status and not record.observe(meta.resourceVersion):
             self.mark_dirty(owner, externally_modified=True)
 
-    def _on_placement_deleted(self, gone: Placement) -> None:
-        owner = (gone.metadata.namespace, gone.metadata.name)
+    def _on_placement_deleted(self, deleted: Placement) -> None:
+        owner = (deleted.metadata.namespace, deleted.metadata.name)
         if self.records.pop(owner, None) is None:
             return
         self._on_lost(owner)
@@ -204,8 +204,8 @@ class PlacementState:
         if not self._concerned(old, new, externally_modified=old is not None, write_id=meta.resourceVersion):
             self._publish_change("PlacementDecision", meta, self.fleet.upsert_decision(new))
 
-    def _on_decision_deleted(self, gone: PlacementDecision) -> None:
-        meta = gone.metadata
+    def _on_decision_deleted(self, deleted: PlacementDecision) -> None:
+        meta = deleted.metadata
         known = self._decisions.drop(meta.namespace, meta.name)
         if known is None:
             return

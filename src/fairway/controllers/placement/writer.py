@@ -162,10 +162,10 @@ class DecisionWriter:
         """
         meta = placement.metadata
         try:
-            there = await self._client.get(PLACEMENTS, meta.name, namespace=meta.namespace)
+            current = await self._client.get(PLACEMENTS, meta.name, namespace=meta.namespace)
         except NotFound:
             raise PlacementTerminating(meta.name) from None
-        if there.metadata.uid != meta.uid or there.metadata.deletionTimestamp is not None:
+        if current.metadata.uid != meta.uid or current.metadata.deletionTimestamp is not None:
             raise PlacementTerminating(meta.name)
 
     def _record(self, step: Step, plan: ReconcilePlan, decision: PlacementDecision) -> None:

@@ -31,7 +31,7 @@ K = TypeVar("K", bound=Hashable)
 BACKOFF: Final = Backoff(base=0.005, cap=60.0)
 RETRIES_BURST: Final = 1000
 RETRIES_EVERY: Final = 0.01
-"""Seconds between retries of different keys, once the burst is used up. client-go's default of ten per second would
+"""Seconds between retries of different objects, once the burst is used up. client-go's default of ten per second would
 keep ten thousand placements waiting for a quarter of an hour after a hub refused them once."""
 
 FAILED: Final = "reconcile failed, retrying  controller=%s key=%s error=%s"

@@ -22,6 +22,7 @@ from fairway.engine.points import (
 )
 from fairway.engine.profile import OnFault, Profile
 from fairway.engine.queue import Rejection
+from fairway.engine.queue.plugins import EVERYTHING
 from fairway.engine.status import OK, Code, Status, failed
 from fairway.engine.workload import WorkloadKey
 from fairway.hosts.direction import Direction
@@ -33,7 +34,6 @@ NO_BINDER: Final = "profile {name}: at least one Bind plugin is required"
 TOOK: Final = "{key} took a place on {hosts}"
 GAVE_BACK: Final = "{key} gave back its place on {hosts}"
 MOST_FAULTS: Final = 1000
-EVERYTHING = Reads(anything=True)
 
 ResultT = TypeVar("ResultT")
 

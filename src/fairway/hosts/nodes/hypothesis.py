@@ -68,8 +68,8 @@ class HypotheticalSnapshot(NodeSnapshot):
     def differences(self, node: str) -> tuple[list[PodInfo], list[PodInfo]]:
         """Return the pods that a node has lost, and those that it has gained."""
         before, after = self._base.pods.on(node).pods, self.pods.on(node).pods
-        gone = [info for key, info in before.items() if after.get(key) is not info]
-        return gone, [info for key, info in after.items() if before.get(key) is not info]
+        removed = [info for key, info in before.items() if after.get(key) is not info]
+        return removed, [info for key, info in after.items() if before.get(key) is not info]
 
     def _update(self, node: str, info: PodInfo) -> None:
         self.changed.add(node)

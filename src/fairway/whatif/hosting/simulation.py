@@ -113,9 +113,9 @@ def simulate(
     herd = _Herd(len(hosts))
     for arrival in arrivals:
         while leaving and leaving[0][0] <= arrival.at:
-            at, _, gone, name = heapq.heappop(leaving)
-            by_name[name].hosted.pop(gone.name, None)
-            contender.remove(gone, now=start + at)
+            at, _, departure, name = heapq.heappop(leaving)
+            by_name[name].hosted.pop(departure.name, None)
+            contender.remove(departure, now=start + at)
         if arrival.at // interval > published:
             published = arrival.at // interval
             herd.add(batch)

@@ -100,7 +100,7 @@ class _Binding:
     role_kind: str
     role: str
     subjects: tuple[tuple[str, str], ...]
-    """Yield the index key of each subject and its description."""
+    """The index key of each subject, and its description."""
 
     @classmethod
     def of(cls, document: Document) -> "_Binding":

@@ -45,8 +45,8 @@ class Field:
 
     def override(self, inner: "Field") -> "Field":
         """Merge both; this one takes precedence."""
-        said = {f.name: value for f in fields(self) if (value := getattr(self, f.name)) != f.default}
-        return replace(inner, **said)
+        given = {f.name: value for f in fields(self) if (value := getattr(self, f.name)) != f.default}
+        return replace(inner, **given)
 
 
 # Enforced, unlike the rules of a CRD: columns and other programs hold no larger numbers.

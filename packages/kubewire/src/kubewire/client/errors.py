@@ -125,8 +125,8 @@ class ApiError(KubeError):
         self.retry_after = retry_after
         self.request = request
         """Method and path, as in ``GET /api/v1/namespaces``."""
-        said = f"{code} {reason}".strip()
-        super().__init__(": ".join(part for part in (request, said, message) if part))
+        answer = f"{code} {reason}".strip()
+        super().__init__(": ".join(part for part in (request, answer, message) if part))
 
     def has_cause(self, reason: str) -> bool:
         return any(cause.reason == reason for cause in self.details.causes)

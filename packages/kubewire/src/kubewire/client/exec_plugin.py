@@ -193,8 +193,8 @@ class ExecPlugin:
         if process.returncode != 0:
             message = f"exec plugin {command!r} failed with exit code {process.returncode}"
             # Its output may hold a token; its errors are for the user.
-            said = " ".join((complaint or b"").decode(errors="replace").split())[-LONGEST_COMPLAINT:]
-            raise CredentialError(self._with_hint(f"{message}: {said}" if said else message))
+            printed = " ".join((complaint or b"").decode(errors="replace").split())[-LONGEST_COMPLAINT:]
+            raise CredentialError(self._with_hint(f"{message}: {printed}" if printed else message))
         return output
 
     def _exec_info(self, *, interactive: bool) -> str:

@@ -241,11 +241,11 @@ class Informer(Generic[T]):
         failures = 0
         while True:
             began = clock()
-            well = await self._round()
+            ended_regularly = await self._round()
             lived = clock() - began
             if lived >= HEALTHY_SECONDS:
                 failures = 0
-            if well and lived >= SHORT_SECONDS:
+            if ended_regularly and lived >= SHORT_SECONDS:
                 continue
             await asyncio.sleep(self._backoff.delay(failures) * random.uniform(0.5, 1.0))
             failures += 1

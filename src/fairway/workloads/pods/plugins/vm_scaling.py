@@ -250,8 +250,8 @@ class VirtualMachineAutoscaling(Timeless):
         account = self._room.ledger.account_named(name)
         if account is None:
             return None
-        gone, new = snapshot.differences(name)
-        for info in gone:
+        removed, new = snapshot.differences(name)
+        for info in removed:
             account = account.observe(_key(info), None).release(_key(info))
         for info in new:
             # Room that is kept for the pod is what it takes.
