@@ -295,6 +295,7 @@ def filter_groups(
         rows, before = bitmap.rows_of(before & ~stage.survivors), stage.survivors
         if not len(rows):
             continue
+        # Thousands of rejected nodes share a few statuses: such a filter groups them without a call for each.
         if isinstance(calls.plugin, GroupedFilter):
             groups += calls.plugin.group_rejections(context, rows)
             continue

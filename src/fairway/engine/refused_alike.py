@@ -48,6 +48,8 @@ class RefusedAlike:
         """Number of workloads that were rejected without a cycle."""
 
     def on_event(self, event: Event) -> None:
+        # All groups are asked: there are at most MOST_GROUPS, and an index of them would have to be kept for each
+        # rejection.
         helped = [group for group, refusal in self._refusals.items() if refusal.depends.concerned_by(event)]
         for group in helped:
             del self._refusals[group]
@@ -72,6 +74,7 @@ class RefusedAlike:
         """
         if (
             self._alike is None
+            # A PostFilter plugin ran for this workload. Whether it can make room is a question of its own for each.
             or outcome.relief is not None
             or any(
                 rejection.pending or rejection.plugin in self._alike.distinguishing

@@ -110,6 +110,8 @@ class Hosts(Generic[Host]):
         below = int(self.rank[self.row_of[order[at - 1]]]) if at else 0
         above = int(self.rank[self.row_of[order[at]]]) if at < len(order) else below + 2 * GAP
         order.insert(at, name)
+        # Halving a gap of 2**20 leaves room for at least 20 names at one place. Most names are spread, or come in
+        # order.
         middle = (below + above) // 2
         # The gap is used up, or names were appended until ranks would need more bits than a ranking key has for them.
         if middle == below or above >= 1 << RANK_BITS:

@@ -112,6 +112,7 @@ class ReserveInStatus:
         )
         try:
             written = await self._hub.write_status(request, status)
+        # Other errors leave open whether the status was written. They are raised, and the commit reads it back.
         except CERTAIN as error:
             return failed(str(error), plugin=self.name)
         message = ON_HOST.format(host=host.name, total=decision.total)

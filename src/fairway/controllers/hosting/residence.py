@@ -295,6 +295,8 @@ class Residence:
     async def _release(self, request: HostedClusterRequest, host: HostKey, outage: Outage | None) -> None:
         """Delete the ManifestWork; after that release the place, or remove the request's finalizer."""
         now = self._hub.clock.wall()
+        # The phase before the deletion: a leader that died in between would otherwise find a request with a place and
+        # without a ManifestWork, and create that again.
         if request.status.phase != RELEASING:
             request = await self._hub.write_status(request, request_status.releasing(request, now=now))
             self._metrics.released(DELETED)

@@ -246,6 +246,7 @@ class MachineDriver:
         self.lanes.clear()
         self.agents.refuse_all(PermitError(UNAVAILABLE, STARTING))
         assumed = self.state.table.assumed
+        # At once and not in slices: an event between two slices would find no state that it could apply to.
         self.state = finish(self._rebuild())
         for key, host in assumed.items():
             if key not in self.state.table.machines and host in self.state.ledger.hosts():

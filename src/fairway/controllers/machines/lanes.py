@@ -79,6 +79,8 @@ class MachineLanes:
     def add(self, instruction: Written) -> None:
         lane = lane_of(instruction)
         waiting = self._lanes.setdefault(lane, deque())
+        # Perhaps also the one that is being carried out: ``finish`` compares the object, and removes no other one for
+        # it.
         kept = [earlier for earlier in waiting if not _is_replaced(earlier, instruction)]
         self._lanes[lane] = deque([*kept, instruction])
         self.queue.add(lane)
@@ -145,4 +147,6 @@ def _is_replaced(old: Written, new: Written) -> bool:
     if isinstance(new, WriteRecord) and new.migration.phase is Phase.CANCELLING:
         # A step that cannot succeed, such as a creation with a name that is taken, must not block its cancellation.
         return isinstance(old, (*_ENDED_BY_ABORT, WriteRecord))
+    # Records and permits are written as a whole, so that the newest one of a type has what the older ones would
+    # write.
     return type(old) is type(new)

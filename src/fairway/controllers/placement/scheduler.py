@@ -349,6 +349,7 @@ class PlacementScheduler:
         session, plan = attempt.session, attempt.session.plan
         attempt.is_written = True
         if (
+            # A placement that was woken before the term waited for the leadership, which is no reaction time.
             attempt.woken is not None
             and self._term is not None
             and attempt.woken >= self._term
@@ -401,6 +402,7 @@ class PlacementScheduler:
         del self._attempts[attempt.owner]
         attempt.session.close()
         owner = attempt.owner
+        # No error, and no back-off: the placement changed, and is decided again at once.
         if isinstance(error, Superseded):
             self._queue.settle(owner, attempt.session.dependencies, after=0.0)
         elif isinstance(attempt.session.commit, Failed):

@@ -117,6 +117,7 @@ class Shadow(Controller):
         except Exception as error:
             log.exception(BROKE, self.name, "/".join(owner))
             self.queue.fail(owner, str(error) or type(error).__name__)
+        # A placement that a cancelled comparison had taken must be in the queue again for the next one.
         except BaseException:
             self.queue.release(owner)
             raise

@@ -73,6 +73,7 @@ class Allowance:
         if space is None:
             return min(QUICK_WORK, self._total.left(now))
         left = space.left(now)
+        # A full bucket is the same as none, so that namespaces which are no longer used cost no memory.
         if space.is_full:
             del self._spaces[namespace]
         return min(left, self._total.left(now))
@@ -102,6 +103,8 @@ class _Bucket:
         return self._held >= self._capacity
 
     def spend(self, work: float) -> None:
+        # A bounded debt: one evaluation may take many times the limit, and its namespace must not wait for hours
+        # after it.
         self._held = max(self._held - work, -float(self._capacity))
 
     def wait(self, now: float) -> float:

@@ -219,6 +219,8 @@ class PlacementState:
     ) -> bool:
         """Requeue the owners of the decisions. Return whether one of them is being written, so that the fleet has to
         wait."""
+        # Of both versions: a decision that gets another label is missing for one placement, and surplus for the
+        # other.
         owners = {placement_of(decision) for decision in decisions if decision is not None}
         names = {decision.metadata.name for decision in decisions if decision is not None}
         waits = False

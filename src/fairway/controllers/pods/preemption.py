@@ -70,6 +70,7 @@ class Preemptor:
         if not isinstance(plan, Preemption | EarmarkPreemption) or preemptor is None:
             return
         self._clear_lower(plan.node, preemptor)
+        # Before the evictions: other pods must not take the room that the victims leave.
         self._fleet.nominate(preemptor, plan.node)
         self._report("pod nominated")
         if isinstance(plan, EarmarkPreemption):
@@ -80,6 +81,8 @@ class Preemptor:
             if not loop.preempt(victim, PREEMPTED_BY.format(uid=key.uid, node=plan.node)):
                 eviction_key = EvictionKey(victim.namespace, victim.name)
                 self._evictions[eviction_key] = Eviction(victim, preemptor, plan.node)
+                # The hub shows the victim as terminating only after the write. Until then another cycle of the
+                # preemptor would choose more victims.
                 self._fleet.begin_eviction([(victim.namespace, victim.name)])
                 self._wake(eviction_key)
 
@@ -100,6 +103,7 @@ class Preemptor:
         victim = find_pod(self._pods, eviction.victim)
         if victim is not None and not victim.terminating:
             await self._delete(victim, eviction)
+        # Keys have no uid: the eviction of a pod that was recreated under this name may have replaced it meanwhile.
         if self._evictions.get(key) is eviction:
             del self._evictions[key]
 

@@ -132,6 +132,8 @@ class VolumeBinder:
         with self._changes_of(choice) as changed:
             try:
                 async with asyncio.timeout(timeout):
+                    # Nothing is awaited between the check and the wait, so that no change is missed. The check comes
+                    # first: the claims may have been bound while the last write was under way.
                     while (status := self._check(choice, node)) is None:
                         changed.clear()
                         await changed.wait()
@@ -171,6 +173,8 @@ class VolumeBinder:
             problem = problem or self._problem_of_claim(claim, node)
             current = self._find_claim(key_of(claim))
             is_bound = is_bound and current is not None and current.bound
+            # Informers are not synchronised: the claim may name a volume that is not observed yet. As in
+            # kube-scheduler, the pod waits for it.
             if current is not None and current.spec.volumeName:
                 is_bound = is_bound and self._volumes.get(current.spec.volumeName) is not None
         if problem:
@@ -215,6 +219,7 @@ class VolumeBinder:
         if not self._waiting:
             return
         reference = volume.spec.claimRef
+        # A volume without a claim no longer says which pod waits for it, so all check again.
         keys = {(reference.namespace, reference.name)} if reference is not None else set(self._waiting)
         for key in keys:
             for changed in self._waiting.get(key, ()):

@@ -264,6 +264,7 @@ class RecoveryStateMachine:
         """
         promises = _Promises()
         names: list[str] = []
+        # A merge of sorted groups, which visits no more than WINDOW clusters and each group that is full once.
         heads = [(ranks[0], 0, ranks) for ranks in self._due.groups()]
         heapify(heads)
         while heads and len(names) < WINDOW:

@@ -156,6 +156,7 @@ class Fleet(Table[ManagedCluster]):
         for score in scores:
             tables.setdefault(score.metadata.name, {})[score.metadata.namespace] = score
         self._scores = tables
+        # All scores are new versions, which measure what the debits expected.
         self._debits = Debits(stamp=self._journal.generation + 1)
         # Dropped instead of written: the next reader fills a column from all scores at once.
         for key in [key for key in self._columns if key[0] in cells.PUBLISHED or key[0] == cells.DEBIT]:

@@ -229,6 +229,8 @@ class NodeFleet(Table[Node]):
 
     def upsert_claim(self, claim: PersistentVolumeClaim) -> Change:
         key = (claim.metadata.namespace, claim.metadata.name)
+        # An event may be older than what the binder has just written: the assumption stays on top of what is
+        # observed.
         if (assumed := self._provisioned_claims.get(key)) is not None:
             self._provisioned_claims[key] = (claim, assumed[1])
             claim = _for_node(claim, assumed[1])
@@ -276,6 +278,7 @@ class NodeFleet(Table[Node]):
         known = self.storage.volumes.get(name)
         if known is None:
             return NOTHING
+        # The observed volume, not the assumed one: to release it must restore what the hub shows.
         if name in self._taken_volumes:
             known = self._taken_volumes[name][0]
         self._taken_volumes[name] = (known, claim)
@@ -607,6 +610,8 @@ class NodeFleet(Table[Node]):
         if key[0] == PODS_MATCHING and key not in self._columns:
             self._matching.clear()
             kept = [column for column in self._columns if column[0] == PODS_MATCHING]
+            # Half of them at once: to forget the journal makes all results stale, which must not happen with each new
+            # query.
             if len(kept) >= MATCHING_LIMIT:
                 for oldest in kept[: MATCHING_LIMIT // 2]:
                     del self._columns[oldest]
@@ -614,6 +619,7 @@ class NodeFleet(Table[Node]):
                 self._journal.forget()
                 return None
         if key[0] in PARTIAL and key not in self._columns and view.generation == self.generation:
+            # Changes of these columns are not reported, so no result has to become stale with them.
             if len(self._partial) >= PARTIAL_LIMIT:
                 oldest = next(iter(self._partial))
                 del self._partial[oldest], self._columns[oldest]

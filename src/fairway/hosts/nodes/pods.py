@@ -99,6 +99,8 @@ class PodIndex:
         """Add all pods of a node that has none."""
         total: dict[Key, int] = {}
         levels: dict[int, dict[Key, int]] = {info.priority: {} for info in infos.values()}
+        # Most nodes have pods of one priority, whose level is the total itself: it is neither computed nor kept
+        # twice.
         if len(levels) == 1:
             levels = dict.fromkeys(levels, total)
         for info in infos.values():

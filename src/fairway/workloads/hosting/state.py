@@ -514,6 +514,7 @@ class HostingState:
         """Grant nothing more on a deleted host."""
 
         def write(view: Transaction | Speculation) -> None:
+            # Only the capacity: the hub still shows the residents there, and the host may return with them.
             view.set_capacity(facts.key, None)
             for key in facts.promised:
                 view.observe(facts.key, key, None)

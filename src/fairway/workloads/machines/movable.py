@@ -48,6 +48,8 @@ def find_movables(
     firsts = [order[kinds.index(kind)] for kind in range(len(numbers))]
     options: list[list[HostKey]] = []
     for at, first in enumerate(firsts):
+        # Of what is left by then: kinds with few targets leave their share to those after them. The other half is for
+        # the search.
         share = max(LEAST_TARGETS, max(0, work.left) // 2 // (len(firsts) - at))
         if share < len(first.targets):
             work.cut = True

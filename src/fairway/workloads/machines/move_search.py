@@ -53,6 +53,8 @@ class MoveSearch:
     def run(self, bound: int) -> Steps[Answer]:
         """Return the cheapest plan with at least ``bound`` moves; it is not proved to be that if the work was cut."""
         fewest = not self._work.cut
+        # The smallest sets first: the first plan has the fewest moves, and what was searched to its end before proves
+        # it.
         for count in range(bound, self._movables.most + 1):
             yield from self._descend(0, count, dict(self._deficit), dict(self._movables.room), (0, 0, 0), ())
             if self._best is not None:
@@ -79,8 +81,12 @@ class MoveSearch:
                 if amount > self._most[name][at][count]:
                     return  # later starts cover even less
             least = _plus(cost, _minus(self._sums[at + count], self._sums[at]))
+            # Costs are compared in lexicographic order, which addition keeps: the sum of the first candidates is the
+            # least of all sums of as many, and it only grows with later starts.
             if self._best is not None and least >= self._best[0]:
                 return
+            # A set that skips a cheaper one of the same kind has an equal set that does not, and is no more
+            # expensive.
             if self._before[at] >= 0 and self._before[at] not in chosen:
                 continue
             amounts = self._order[at].amounts
@@ -127,6 +133,8 @@ def _place(
             return None
         if not targets.fits(candidate, host):
             continue
+        # A node in the state of one that failed would fail as well. Without this, a fleet of equal nodes is tried
+        # node by node.
         state = _state(host, movables, targets)
         if state in failed:
             continue

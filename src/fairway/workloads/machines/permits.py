@@ -196,6 +196,8 @@ class Permits:
         if not self._table.is_loaded:
             return
         for entry in self._table.waiters(host):
+            # All that wait, in order: the first ones get scarce room, but one that gets none does not delay a smaller
+            # one. Room that migrations make for the first ones is kept by their earmarks.
             demand, size = demand_of(entry), self._approvable(entry, turn.account(host))
             if size != demand.approved:
                 turn.tx.reserve(host, entry.machine.key, _booked(entry, size))
@@ -255,6 +257,7 @@ class Permits:
         if entry.written == demand:
             return
         entry.writing = demand
+        # Until the reply, the VirtualMachine may record either permit, and the agent may use the larger one.
         entry.promised = {
             name: max(amount, entry.promised.get(name, 0)) for name, amount in demand.approved.items()
         }

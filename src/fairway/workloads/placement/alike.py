@@ -58,6 +58,7 @@ def _signature(workload: PlacementWorkload) -> _Signature:
     ):
         return _Signature(None)
     read = tuple(annotations.get(name) for name in ANNOTATIONS)
+    # With the namespace: its bindings decide which cluster sets the Placement may use.
     return _Signature((workload.namespace, msgspec.json.encode(spec), *read))
 
 

@@ -203,6 +203,8 @@ def _ordered(
         return {cluster for cluster in leaving if cluster in kept and holders[cluster] < 2}
 
     waiting = fills
+    # It ends: a pass in which no page can be written writes one of a cycle temporarily, and then another page of the
+    # cycle holds fewer clusters.
     while waiting:
         left: list[Fill] = []
         for fill in waiting:

@@ -258,9 +258,11 @@ def cap_updates(managers: Managers) -> Managers:
         if surplus <= 0:
             break
         first = firsts.setdefault(entry.api_version, entry)
+        # A bucket for a single entry would save nothing: it is made when a second one of its version must go.
         if first is entry:
             continue
         bucket = Entry(manager=ANCIENT, operation=UPDATE, api_version=entry.api_version, fields=EMPTY)
+        # The bucket of an earlier write, into which the others are merged.
         if entry.key == bucket.key:
             continue
         if bucket.key not in kept:

@@ -195,6 +195,7 @@ class Reader:
         exact: int | None,
     ) -> tuple[list[Item], int, bool, int]:
         # Version 0 accepts any state, so the hub serves the newest.
+        # kube-apiserver ignores the limit of such a list, which its watch cache serves as a whole.
         limit = None if options.revision == "0" and not options.continue_token else options.limit or None
         try:
             listing = self._store.items(

@@ -73,6 +73,7 @@ class ResourceIndex:
         start, end = 0, len(keys)
         if namespace is not None:
             start = bisect_left(keys, (self.resource, namespace, ""))
+            # The smallest string after the namespace, so that all of its keys come before it.
             end = bisect_left(keys, (self.resource, namespace + "\0", ""))
         if past:
             moved = [key for key, item in past.items() if (item is None) == (key in self.items)]

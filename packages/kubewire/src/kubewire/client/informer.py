@@ -257,6 +257,8 @@ class Informer(Generic[T]):
             await self._list_and_watch()
             return True
         except KubeError as error:
+            # The hub has not reached the version of the store: one of its replicas is behind, or its history went
+            # back. A list is a consistent read, and decides which.
             behind = isinstance(error, ServerError) and error.version_too_large
             self._list_needed |= behind or isinstance(error, Expired | _Inconsistent)
             self._report(error, listing=lists == self.lists)

@@ -306,6 +306,7 @@ class _Evacuation:
         if len(wanted) == len(rough.moves):
             return self._planned(rough.moves, rough, hopeless, proof)
         problem = self._problem(wanted)
+        # Half of the work: the rest is for a search in which others make room.
         result = problem.solve(most_work=self._most_work // 2)
         self._work += result.work
         settled = result.proof
@@ -333,6 +334,8 @@ class _Evacuation:
         kept = [resident for resident in wanted if resident.key in placed]
         best: tuple[MoveProblem, tuple[tuple[int, int], ...]] | None = None
         for resident in wanted:
+            # Each search takes up to a quarter of the work, and there may be as many as hosted clusters. This bounds
+            # their sum.
             if resident.key in placed or self._work >= self._most_work * 2:
                 continue
             problem = self._problem([*kept, resident])
@@ -399,6 +402,7 @@ def _greedy(
             for resident in state.on(state.facts[name].key):
                 if resident.key in taken or trials >= MOST_TRIALS:
                     continue
+                # A trial repeats the moves that were chosen before it, with one cycle for each.
                 trials += 1 + len(chosen)
                 plan = _try(state, requests, [*chosen, resident], within, now=now)
                 rank = _weight(plan), plan.freeze
@@ -451,6 +455,8 @@ class _Trial:
         if request is None:
             return Stuck(key=resident.key, source=source, reason=NO_REQUEST, size=size_of(resident))
         workload = state.workload_of(request)
+        # Vacated before the cycle: its own amounts must not count against its constraints, such as those of its
+        # tenant.
         state.vacate(resident.key)
         closed = state.close(source)
         outcome = cycle.run(state.snapshot(), workload, self._profile, now=self._now)

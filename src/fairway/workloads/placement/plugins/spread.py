@@ -355,6 +355,7 @@ class _Queue:
         return None
 
     def _first(self) -> tuple[tuple[bool, ...], tuple[int, int]] | None:
+        # Compared constraint by constraint, so that earlier ones take precedence.
         filed = min(
             (key for key, heap in self._heaps.items() if heap and not any(key[at] for at in self._hard)),
             default=None,
@@ -368,6 +369,7 @@ class _Queue:
             heappush(self._heaps.setdefault(filed, []), (pool.place, number))
 
     def _refile(self) -> None:
+        # Pools that violate nothing stay where they are: they cannot violate less.
         for filed in [filed for filed in self._heaps if any(filed)]:
             for _, number in self._heaps.pop(filed):
                 self._file(number)

@@ -75,6 +75,8 @@ class Coscheduling:
             raise ValueError(BAD_WAIT.format(given=seconds))
         self._timeout = DEFAULT_TIMEOUT if seconds is None else timedelta(seconds=seconds)
         self._groups: dict[PodKey, _Group] = {}
+        # Decisions wait for ``settle``: the plugin is called within a transition of the scheduler, in which none of
+        # another workload may begin.
         self._decisions: deque[tuple[WorkloadKey, str]] = deque()
         """Workloads to allow, or with a reason to deny."""
         self._yielding: dict[PodKey, PodKey] = {}

@@ -327,6 +327,8 @@ class _Search:
         """Return the rows, from one that depends on the pod: not every pod looks at the same nodes first."""
         rows = bitmap.rows_of(nodes)
         live = bitmap.rows_of(self._snapshot.live)
+        # kube-scheduler starts at a random node. A hash of the name spreads pods as well, and a cycle stays
+        # repeatable.
         first = live[crc32(self._key.encode()) % len(live)] if len(live) else 0
         return np.roll(rows, -int(np.searchsorted(rows, first)))
 
@@ -391,6 +393,7 @@ class _Budgets:
                 continue
             if selector.requirements:  # an empty selector protects nothing, as in kube-scheduler
                 self._of_namespace.setdefault(budget.metadata.namespace, []).append((budget, selector))
+        # By identity: the snapshot keeps the templates alive as long as this search.
         self._of_template: dict[int, list[PodDisruptionBudget]] = {}
 
     def __bool__(self) -> bool:
