@@ -42,11 +42,17 @@ def state_with(*objects: object) -> HostingState:
 
 
 def test_decision_does_not_depend_on_the_number_of_clusters_that_host_nothing() -> None:
-    few, many = (state_with(*hosting_clusters(SOME), *others(count)) for count in (0, 500))
+    # Not without any: a refusal names the first of them, which takes about 100 steps, however many there are.
+    few, many = (state_with(*hosting_clusters(SOME), *others(count)) for count in (5, 500))
     for asked in (request("small"), request("huge", demand={"cpu": "5000", "memory": "9Ti"})):
         alone = longest_call(partial(place, few, [asked], now=NOW))
         beside = longest_call(partial(place, many, [asked], now=NOW))
         assert beside.steps <= alone.steps + 100, f"{alone.steps:,} alone, {beside.steps:,}: {beside.burden}"
+
+
+def test_deadline_does_not_depend_on_the_number_of_hosting_clusters() -> None:
+    few, many = (longest_call(state_with(*hosting_clusters(count)).next_deadline) for count in (SOME, HOSTS))
+    assert many.steps <= few.steps + 20, f"{few.steps:,} with few, {many.steps:,}: {many.burden}"
 
 
 def test_decision_and_its_what_ifs_are_short_with_many_hosting_clusters() -> None:

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any, Final
 
+import numpy as np
+
 from fairway.api.hosted_request import HostingRejection, HostingScore
+from fairway.engine import ranking
 from fairway.engine.cycle import rejection
 from fairway.engine.outcome import Outcome
 from fairway.engine.status import Code
@@ -142,13 +144,15 @@ def _rejections(outcome: Outcome, *, complete: bool) -> Iterator[HostingRejectio
         )
     if number:
         # They are counted as a set: a fleet may have thousands of them for each hosting cluster.
-        hosts = outcome.snapshot.hosts
-        in_order = (name for name in hosts.in_name_order() if bitmap.test(others, hosts.row_of[name]))
+        rows = bitmap.rows_of(others)
+        # By rank, not name by name: all hosting clusters may come before the first one of them.
+        ranks = outcome.snapshot.hosts.rank[rows]
+        first = ranking.best(rows, np.zeros(len(rows), dtype=np.int64), ranks, wanted=clusters_shown)
         yield HostingRejection(
             reason=NOT_HOSTING,
             plugin=HOSTING_CLUSTER,
             count=number,
-            clusters=tuple(islice(in_order, clusters_shown)),
+            clusters=tuple(names[row] for row in first.tolist()),
         )
 
 

@@ -18,6 +18,7 @@ from fairway.api.score import AddOnPlacementScore
 from fairway.engine.dependencies import Event, event_of
 from fairway.engine.ledger import HostAccount, Ledger, Speculation, Transaction
 from fairway.engine.profile import Profile
+from fairway.engine.queue.heap import Heap
 from fairway.engine.workload import HostKey, ResourceList, Workload, WorkloadKey
 from fairway.hosts.clusters import objects
 from fairway.hosts.clusters.debits import NO_RULES, DebitRules
@@ -82,6 +83,9 @@ class HostingState:
         """Accounts of tenants that have more room since the last events."""
         self._departures = Departures()
         self._seen: dict[tuple[str, str], Micros] = {}
+        self._deadlines: Heap[str] = Heap()
+        """When the facts of hosts change by time. They are asked for with each batch of changes, of which every
+        published score may be one. To look at all hosts took up to 57 ms for 10,000 of them."""
         self._tracks_age = tracks_age
         self._view: HostingSnapshot | None = None
 
@@ -97,6 +101,7 @@ class HostingState:
         copy._use(self.table.fork())
         copy.placements, copy.promises, copy._seen = self.placements, self.promises, self._seen
         copy._freed, copy.profile = set(), self.profile
+        copy._deadlines = Heap()  # it is not updated
         copy._tracks_age, copy._view = self._tracks_age, None
         copy.ledger = self.ledger.speculate()
         return copy
@@ -191,11 +196,27 @@ class HostingState:
 
     def advance(self, *, now: Micros) -> list[Event]:
         """Treat telemetry whose time is over as unknown, and old decisions as measured."""
-        due = [name for name, facts in self.facts.items() if facts.until is not None and facts.until <= now]
-        return self._refresh(due, now)
+        due: list[str] = []
+        while (first := self._deadlines.peek()) is not None and first[0][0] <= now:
+            self._deadlines.pop()
+            due.append(first[1])
+        events = self._refresh(due, now)
+        for name in due:
+            # Also if nothing changed: facts that are unchanged at their end are not computed again by themselves.
+            self._set_deadline(name)
+        return events
 
     def next_deadline(self) -> Micros | None:
-        return min((facts.until for facts in self.facts.values() if facts.until is not None), default=None)
+        first = self._deadlines.peek()
+        return None if first is None else first[0][0]
+
+    def _set_deadline(self, name: str) -> None:
+        facts = self.facts.get(name)
+        until = None if facts is None else facts.until
+        if until is None:
+            self._deadlines.discard(name)
+        else:
+            self._deadlines.push(name, (until,))
 
     # Questions
 
@@ -471,6 +492,7 @@ class HostingState:
         if cluster is None or not is_hosting(cluster):
             if old is not None:
                 del self.facts[name]
+                self._set_deadline(name)
                 self._close(old)
                 none_left = self.offers.remove(name)
                 self._publish(name, also={LARGEST_HOST: Direction.UP} if none_left else None)
@@ -481,6 +503,7 @@ class HostingState:
         if facts == old and not changed:
             return []
         self.facts[name] = facts
+        self._set_deadline(name)
         capacity = facts.capacity
         before = self.free(facts.key)
         room = self._room_of_promise(facts)
