@@ -8,11 +8,12 @@ from fairway.api.hosted_request import HostedClusterRequest
 from fairway.controllers.hosting.offers import offer_again
 from fairway.controllers.runtime.slicing import in_slices
 from fairway.engine.scheduler import Scheduler
-from fairway.hosts.instant import SECOND
+from fairway.hosts.instant import SECOND, from_micros
 from fairway.workloads.hosting import HostingState, decision_of, host_key, place
 from fairway.workloads.hosting.planning.fit import changes_in_steps
 from fairway.workloads.hosting.profile import NAME
 from fairway.workloads.hosting.requests.refusal_groups import ALIKE
+from fairway.workloads.hosting.requests.request_status import policy_status
 from loop.clocks import SlowClock
 from loop.steps import CLUSTERS, Longest, check_bounded, longest_call, longest_callback
 from workloads.hosting.hosts import NOW, binding_profile, host, load, placed, policy, request, state_of
@@ -52,6 +53,12 @@ def test_decision_does_not_depend_on_the_number_of_clusters_that_host_nothing() 
 
 def test_deadline_does_not_depend_on_the_number_of_hosting_clusters() -> None:
     few, many = (longest_call(state_with(*hosting_clusters(count)).next_deadline) for count in (SOME, HOSTS))
+    assert many.steps <= few.steps + 20, f"{few.steps:,} with few, {many.steps:,}: {many.burden}"
+
+
+def test_queueing_a_request_does_not_depend_on_the_number_of_hosting_clusters() -> None:
+    states = [state_with(*hosting_clusters(count)) for count in (SOME, HOSTS)]
+    few, many = (longest_call(partial(state.workload_of, request("small"))) for state in states)
     assert many.steps <= few.steps + 20, f"{few.steps:,} with few, {many.steps:,}: {many.burden}"
 
 
@@ -176,3 +183,12 @@ def test_requests_are_offered_again_in_slices() -> None:
         return longest_callback(in_slices(steps, clock=SlowClock()))
 
     check_bounded(offers, sizes=(100, 400), limit=REQUESTS)
+
+
+def test_status_of_a_policy_is_computed_in_slices() -> None:
+    def status(hosts: int) -> Longest:
+        steps = policy_status(policy(), state_with(*hosting_clusters(hosts)), now=from_micros(NOW))
+        return longest_callback(in_slices(steps, clock=SlowClock()))
+
+    check_bounded(status, sizes=(100, 400), limit=HOSTS)
+    assert status(400).steps <= 2 * status(100).steps

@@ -435,7 +435,8 @@ class HostingController(Reconciler[HostingKey]):
         policy = self._policies.get(name)
         if policy is None:
             return
-        status = policy_status(policy, term.state, now=self.clock.wall())
+        steps = policy_status(policy, term.state, now=self.clock.wall())
+        status = await in_slices(steps, clock=self.clock)
         if status != policy.status:
             async with self._writer.batch():
                 await self._writer.patch(

@@ -86,6 +86,9 @@ class HostingState:
         self._deadlines: Heap[str] = Heap()
         """When the facts of hosts change by time. They are asked for with each batch of changes, of which every
         published score may be one. To look at all hosts took up to 57 ms for 10,000 of them."""
+        self._in_conflict: dict[str, None] = {}
+        """Hosts whose policies conflict: usually none. Each request that is queued asks for them, and all hosts are too
+        many to look at."""
         self._tracks_age = tracks_age
         self._view: HostingSnapshot | None = None
 
@@ -102,6 +105,7 @@ class HostingState:
         copy.placements, copy.promises, copy._seen = self.placements, self.promises, self._seen
         copy._freed, copy.profile = set(), self.profile
         copy._deadlines = Heap()  # it is not updated
+        copy._in_conflict = self._in_conflict.copy()
         copy._tracks_age, copy._view = self._tracks_age, None
         copy.ledger = self.ledger.speculate()
         return copy
@@ -203,15 +207,23 @@ class HostingState:
         events = self._refresh(due, now)
         for name in due:
             # Also if nothing changed: facts that are unchanged at their end are not computed again by themselves.
-            self._set_deadline(name)
+            self._set_deadline(name, self.facts.get(name))
         return events
 
     def next_deadline(self) -> Micros | None:
         first = self._deadlines.peek()
         return None if first is None else first[0][0]
 
-    def _set_deadline(self, name: str) -> None:
+    def _index(self, name: str) -> None:
+        """Follow a change of a host's facts."""
         facts = self.facts.get(name)
+        if facts is not None and facts.conflict:
+            self._in_conflict[name] = None
+        else:
+            self._in_conflict.pop(name, None)
+        self._set_deadline(name, facts)
+
+    def _set_deadline(self, name: str, facts: HostFacts | None) -> None:
         until = None if facts is None else facts.until
         if until is None:
             self._deadlines.discard(name)
@@ -245,8 +257,9 @@ class HostingState:
 
     def conflict_of(self, policy: str) -> str:
         """Return why a policy conflicts with another one on a host; empty if it does not."""
-        for facts in self.facts.values():
-            if facts.conflict and policy in facts.policies:
+        for name in self._in_conflict:
+            facts = self.facts.get(name)  # a what-if may have closed the host
+            if facts is not None and policy in facts.policies:
                 return facts.conflict
         return ""
 
@@ -492,7 +505,7 @@ class HostingState:
         if cluster is None or not is_hosting(cluster):
             if old is not None:
                 del self.facts[name]
-                self._set_deadline(name)
+                self._index(name)
                 self._close(old)
                 none_left = self.offers.remove(name)
                 self._publish(name, also={LARGEST_HOST: Direction.UP} if none_left else None)
@@ -503,7 +516,7 @@ class HostingState:
         if facts == old and not changed:
             return []
         self.facts[name] = facts
-        self._set_deadline(name)
+        self._index(name)
         capacity = facts.capacity
         before = self.free(facts.key)
         room = self._room_of_promise(facts)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from fairway.engine.workload import HostKey
+from fairway.hosts.steps import finish
 from fairway.workloads.hosting import Capacity, HostingState, Unknown, place, rebalance, reports
 from fairway.workloads.hosting.fleet.capacity import NO_RESOURCES, NO_SLOTS
 from fairway.workloads.hosting.fleet.telemetry import (
@@ -136,7 +137,7 @@ def test_hosted_clusters_that_are_published_as_of_requests_are_not_counted_twice
     (report,) = reports(state, now=NOW)
     assert (report.hosted, report.reserved) == (10, reserved)
     assert state.free(H1)[HOSTED] == (80 - 10 - reserved) * 1000
-    status = policy_status(policy(), state, now=START)
+    status = finish(policy_status(policy(), state, now=START))
     assert (status.hostedClusters, status.reserved, status.freeSlots) == (
         10 + reserved,
         reserved,

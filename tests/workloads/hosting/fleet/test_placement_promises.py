@@ -12,6 +12,7 @@ from fairway.api.placement import Placement, PlacementSpec
 from fairway.api.score import AddOnPlacementScore
 from fairway.engine.workload import WorkloadKey
 from fairway.hosts.clusters.debits import DebitRules
+from fairway.hosts.steps import finish
 from fairway.testing import builders
 from fairway.workloads.hosting import HostingState, drain, place, reports
 from fairway.workloads.hosting.fleet.placement_promises import describe_promises
@@ -233,7 +234,7 @@ def test_long_list_of_placements_is_shortened() -> None:
 
 def test_status_of_the_policy_counts_decisions_as_reserved() -> None:
     state = state_of(placement(), decided("a"))
-    status = policy_status(trusting(maxPerHost=3), state, now=START)
+    status = finish(policy_status(trusting(maxPerHost=3), state, now=START))
     assert (status.hostedClusters, status.reserved, status.freeSlots) == (1, 1, 2)
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from fairway.api.secret import Secret
 from fairway.engine.workload import HostKey
+from fairway.hosts.steps import finish
 from fairway.workloads.hosting import place
 from fairway.workloads.hosting.requests.conditions import MISCONFIGURED
 from fairway.workloads.hosting.requests.request_status import policy_status
@@ -180,7 +181,7 @@ def test_policy_is_for_the_namespaces_that_it_lists() -> None:
 
 def test_condition_of_a_policy_names_what_it_lists_in_vain() -> None:
     given = policy(permits={"hostNamespaces": ["prod", "openshift-*"]})
-    (condition,) = policy_status(given, state_of(given), now=START).conditions
+    (condition,) = finish(policy_status(given, state_of(given), now=START)).conditions
     assert (condition.status, condition.reason) == ("False", "ProtectedNamespace")
     assert "openshift-* matches namespaces of openshift-*" in condition.message
     assert policy_of(given).permits.host_namespaces == ("prod", "openshift-*")

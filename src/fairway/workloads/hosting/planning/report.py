@@ -60,10 +60,13 @@ def _problem(state: HostingState, host: HostKey, outage: Outage | None, *, now: 
     return words.format(host=host.name, outage=outage.describe(after, now=now))
 
 
-def report_of(state: HostingState, facts: HostFacts, *, now: Micros) -> HostReport:
+def report_of(
+    state: HostingState, facts: HostFacts, *, now: Micros, sizes: Mapping[str, Demand] | None = None
+) -> HostReport:
+    """``sizes`` are those to report; None for all that requests for this host can name."""
     name = facts.key.name
     problem = _problem(state, facts.key, state.outage(facts.key), now=now)
-    sizes = _sizes(state, facts)
+    sizes = sizes_of(state, facts) if sizes is None else sizes
     capacity = facts.capacity
     residents = tuple(state.on(facts.key))
     included = (
@@ -103,9 +106,9 @@ def _fitting(capacity: Capacity, demand: Demand, free: Mapping[str, int]) -> int
     return min(max(0, free.get(resource, 0)) // amount for resource, amount in asked.items() if amount)
 
 
-def _sizes(state: HostingState, facts: HostFacts) -> dict[str, Demand]:
+def sizes_of(state: HostingState, facts: HostFacts) -> dict[str, Demand]:
     """Return the sizes that requests for this host can name, the built-in ones first."""
-    policies = [state.policies[name] for name in facts.policies] or [Policy()]
+    policies = [state.policies[name] for name in facts.policies if name in state.policies] or [Policy()]
     names = dict.fromkeys([*SIZES, *(size.name for policy in policies for size in policy.sizes)])
     own = [size for policy in policies for size in policy.sizes]
     return {name: size_demand(name, sizes=own) for name in names}

@@ -1,6 +1,6 @@
 """The status of a request in each phase. All functions return a new status; conditions keep their transition times."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
@@ -25,11 +25,12 @@ from fairway.api.hosting_template import HostingTemplate
 from fairway.api.work import ManifestWork
 from fairway.engine.workload import HostKey, ResourceList
 from fairway.hosts.instant import SECOND, Micros, from_micros, to_micros
+from fairway.hosts.steps import Steps, strides
 from fairway.workloads.hosting.decision import Decision
 from fairway.workloads.hosting.fleet.outages import Outage
-from fairway.workloads.hosting.planning.report import report_of
+from fairway.workloads.hosting.planning.report import report_of, sizes_of
 from fairway.workloads.hosting.requests import conditions
-from fairway.workloads.hosting.requests.demand import SMALL, size_name
+from fairway.workloads.hosting.requests.demand import SMALL, Demand, size_name
 from fairway.workloads.hosting.requests.work import (
     carries,
     control_plane_availability,
@@ -520,15 +521,24 @@ def deadline_of(request: HostedClusterRequest) -> datetime | None:
     return reservation.deadline
 
 
-def policy_status(policy: HostingPolicy, state: HostingState, *, now: datetime) -> HostingPolicyStatus:
+def policy_status(policy: HostingPolicy, state: HostingState, *, now: datetime) -> Steps[HostingPolicyStatus]:
     """What the hosting clusters of a policy carry, and how much more."""
     applied = policy_of(policy)
-    # The numbers of `fairway hosting capacity`, added up.
-    of_hosts = [
-        report_of(state, facts, now=to_micros(now))
-        for facts in state.facts.values()
-        if applied.name in facts.policies
-    ]
+    covered = [facts for facts in state.facts.values() if applied.name in facts.policies]
+    hosted = reserved = unknown = free = 0
+    sizes: dict[tuple[str, ...], Mapping[str, Demand]] = {}
+    # The numbers of `fairway hosting capacity`, added up. A host that changes between two steps changes the status
+    # again.
+    for some in strides(covered):
+        yield
+        for facts in some:
+            if facts.policies not in sizes:
+                sizes[facts.policies] = {SMALL: sizes_of(state, facts)[SMALL]}
+            report = report_of(state, facts, now=to_micros(now), sizes=sizes[facts.policies])
+            hosted += (report.hosted or 0) + report.reserved
+            reserved += report.reserved
+            unknown += report.hosted is None
+            free += report.slots[SMALL]
     conflict, protected = state.conflict_of(applied.name), _protected(applied)
     reason = conditions.PROTECTED_NAMESPACE if protected else conditions.APPLIES
     condition = Condition(
@@ -539,11 +549,11 @@ def policy_status(policy: HostingPolicy, state: HostingState, *, now: datetime) 
         observedGeneration=policy.metadata.generation,
     )
     return HostingPolicyStatus(
-        hosts=len(of_hosts),
-        unknownHosts=sum(report.hosted is None for report in of_hosts),
-        hostedClusters=sum((report.hosted or 0) + report.reserved for report in of_hosts),
-        reserved=sum(report.reserved for report in of_hosts),
-        freeSlots=min(sum(report.slots[SMALL] for report in of_hosts), 2**31 - 1),
+        hosts=len(covered),
+        unknownHosts=unknown,
+        hostedClusters=hosted,
+        reserved=reserved,
+        freeSlots=min(free, 2**31 - 1),
         conditions=set_condition(policy.status.conditions, condition, now=now),
     )
 
