@@ -243,6 +243,8 @@ class HostingController(Reconciler[HostingKey]):
                         self._count(term, new.metadata.namespace, now)
                 case Deleted(old):
                     self._react(term, term.state.delete(old, now=now))
+            # What a request asks for may follow from any other kind, such as its policy. Scores and decisions change
+            # all the time, and their events wake the requests that they help.
             again = again or not isinstance(change.object, AddOnPlacementScore | PlacementDecision)
         if again:
             self.queue.add(OffersKey())

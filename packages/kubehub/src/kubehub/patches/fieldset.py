@@ -73,6 +73,8 @@ def _join(left: FieldSet, right: FieldSet) -> FieldSet:
         if one is None:
             joined[name] = other
         elif one is not other and name != SELF:
+            # An empty dictionary is a path of the set. Joined with longer paths it needs the dot, or it would be
+            # lost.
             if not one:
                 joined[name] = other if not other or SELF in other else {SELF: LEAF, **other}
             elif not other:
@@ -116,6 +118,7 @@ def _minus(left: FieldSet, right: FieldSet, deep: bool) -> FieldSet | None:
         else:
             rest = _minus(one, other, deep)
             if rest:
+                # A path without longer ones is an empty dictionary, so that equal sets are equal.
                 remaining[name] = LEAF if len(rest) == 1 and SELF in rest else rest
     return remaining
 

@@ -64,6 +64,7 @@ class Deletions:
             metadata.pop("finalizers", None)
         ends = format_time(self._clock() + timedelta(seconds=min(grace, _LONGEST_GRACE)))
         pending = metadata.get("deletionTimestamp")
+        # As in Kubernetes, a second deletion may shorten the grace period, and never extends it.
         if pending is None or grace < metadata.get("deletionGracePeriodSeconds", 0):
             metadata["deletionTimestamp"] = ends
             metadata["deletionGracePeriodSeconds"] = grace

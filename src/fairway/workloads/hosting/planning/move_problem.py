@@ -335,6 +335,8 @@ def after(
     moved = list(assignments)
     copy = state.fork()
     for assignment in moved:
+        # All leave before one arrives: hosted clusters may exchange their hosts, and the state after all moves
+        # counts.
         copy.vacate(assignment.resident.key)
     for assignment in moved:
         copy.reserve(workloads[assignment.resident.key], assignment.target)

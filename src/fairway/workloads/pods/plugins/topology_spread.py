@@ -67,8 +67,10 @@ class _Domains:
     @staticmethod
     def of(constraint: SpreadConstraint, pods: DomainSums, eligible: Mask) -> "_Domains":
         counts = pods.sums[eligible]
+        # As in kube-scheduler, the missing domains count as empty ones while there are fewer than minDomains.
         lowest = int(counts.min()) if len(counts) >= max(constraint.min_domains, 1) else 0
         accepts = pods.sums <= constraint.max_skew + lowest - constraint.matches_itself
+        # Code 0 stands for nodes without the label, which are no domain.
         accepts[0] = False
         return _Domains(constraint, pods, eligible, accepts)
 
