@@ -27,14 +27,15 @@ def shown(document: str) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(
     ("command", "output"),
-    [*shown("docs/start/from-files.md"), *shown("docs/how-to/hosting.md")],
+    [*shown("docs/start/from-files.md"), *shown("docs/how-to/hosting.md"), *shown("docs/how-to/what-if.md")],
     ids=lambda text: text[:60],
 )
 def test_page_shows_actual_output(command: str, output: str) -> None:
     environment = {**os.environ, "COLUMNS": "120", "NO_COLOR": "1"}
     run = forked.run(shlex.split(command)[1:], cwd=ROOT, env=environment)
     assert run.stdout.rstrip() == output.rstrip()
-    assert run.returncode in (0, 1)
+    # A plan with moves ends with 2.
+    assert run.returncode in ((0, 2) if " plan " in command else (0, 1))
 
 
 def test_readme_has_examples() -> None:

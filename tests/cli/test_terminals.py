@@ -49,6 +49,8 @@ lint --list-rules
 machines explain pod default/vm-a -f {nodes}
 machines migrations -f {nodes}
 machines top -f {nodes}
+plan --drain apps-fra
+plan --lose region=eu-central --fleet fleet --all
 place -f fleet
 place -f fleet --reasons
 provider list

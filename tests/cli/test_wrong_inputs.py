@@ -162,6 +162,20 @@ place -f FLEET --placement ns1/idles => did you mean ns1/idlest?
 place -f FLEET --scheduler-config none => none: cannot be read (No such file or directory); check the path
 place -f FLEET --scheduler-config text.yaml => text.yaml:1: expected a mapping; got 'just text'
 place -f odd.yaml => odd.yaml: contains no object of a kind that Fairway uses; name files with
+plan =1> no change to plan; name one with -f, --drain, --lose, --set-weight or --add-clusters
+plan --nosuch =1> No such option '--nosuch'
+plan --drain apps-fra =1> no fleet: name a hub with --kubeconfig or KUBECONFIG, or files with --fleet
+plan --drain apps-fra --fleet FLEET --context b =1> leave out --kubeconfig and --context
+plan --drain apps --fleet FLEET =1> cluster apps not found; did you mean apps-
+plan --lose region= --fleet none =1> none: no such file or directory
+plan --lose 'a in' --fleet FLEET =1> 'a in' is not a label selector: unable to parse
+plan --lose region=mars --fleet FLEET =1> no cluster has the labels region=mars
+plan --set-weight ns1/idlest=3 --fleet FLEET =1> 'ns1/idlest=3' is not a weight; write NS/NAME:PRIORITIZER=WEIGHT
+plan --set-weight ns1/idlest:Steady=11 --fleet FLEET =1> a weight must be between -10 and 10
+plan --set-weight ns1/idle:Steady=1 --fleet FLEET =1> placement ns1/idle not found; did you mean ns1/idlest?
+plan --add-clusters -1 =1> -1 is not in the range
+plan --add-clusters 1 --fleet many.yaml =1> many.yaml:4: Placement ns1/p: spec.numberOfClusters
+plan -f many.yaml --fleet FLEET =1> many.yaml:4: Placement ns1/p: spec.numberOfClusters
 provider list nosuch => Got unexpected extra argument
 provider run none.py => there is no file none.py; check the path
 provider run nothing.py => nothing.py has no provider; put @provider(...) above a function

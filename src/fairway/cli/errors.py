@@ -12,6 +12,8 @@ from fairway.cli.interrupt import EXIT_INTERRUPTED as EXIT_INTERRUPTED
 EXIT_OK = 0
 EXIT_NO = 1
 EXIT_BAD_INPUT = 2
+EXIT_CHANGES = 2
+"""Of `plan`, whose errors end with EXIT_NO."""
 
 PROBLEMS_SHOWN = 20
 DEBUG_VARIABLE = "FAIRWAY_DEBUG"

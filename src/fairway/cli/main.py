@@ -3,7 +3,8 @@
 The declaration of a verb is imported on first use, and what carries it out when it runs (`lazy`), so that help and
 completion are fast. To add a verb, declare it in `commands` and add a line to `VERBS`.
 
-Exit codes: 0 ok, 1 the answer is no, 2 bad input or usage, 130 interrupted. Tracebacks are shown only with
+Exit codes: 0 ok, 1 the answer is no, 2 bad input or usage, 130 interrupted. `plan` ends with 0 without changes, 2 with
+changes, and 1 after errors, as CI expects of plans. Tracebacks are shown only with
 FAIRWAY_DEBUG=1.
 """
 
@@ -22,7 +23,14 @@ from click.shell_completion import shell_complete
 
 from fairway import __version__
 from fairway.cli.commands.completion import COMPLETION_VARIABLE
-from fairway.cli.errors import DEBUG_VARIABLE, EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, CommandError
+from fairway.cli.errors import (
+    DEBUG_VARIABLE,
+    EXIT_BAD_INPUT,
+    EXIT_INTERRUPTED,
+    EXIT_NO,
+    EXIT_OK,
+    CommandError,
+)
 from fairway.cli.help import HelpFormatter, terminal_width
 from fairway.cli.interrupt import INTERRUPTED
 from fairway.cli.lazy import load
@@ -62,6 +70,7 @@ VERBS: Final[dict[str, str]] = {
     "lint": "Find mistakes in placements.",
     "machines": "Show virtual machines that grow and move, and explain pods.",
     "place": "Decide placements and print the decisions.",
+    "plan": "Show which decisions move with a change.",
     "provider": "Run score providers, and manage their scores.",
     "replay": "Decide recorded decisions again, also under another policy.",
     "simulate": "Compare policies on a trace, without a hub.",
@@ -72,6 +81,9 @@ VERBS: Final[dict[str, str]] = {
     "why": "Explain a recorded decision.",
 }
 """Summary by name; `commands` has a module of the same name with the click command."""
+
+PLANS: Final = frozenset({"plan"})
+"""Verbs whose exit code 2 means that there are changes."""
 
 
 class VerbGroup(click.Group):
@@ -129,6 +141,8 @@ def fairway() -> None:
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code. Messages go to stderr."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    # A mistyped option must not look like changes to a pipeline.
+    bad_input = EXIT_NO if words and words[0] in PLANS else EXIT_BAD_INPUT
     program = "kubectl fairway" if Path(sys.argv[0]).name == PLUGIN else "fairway"
     if not _can_print():
         return EXIT_BAD_INPUT
@@ -145,12 +159,12 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return error.exit_code
     except CommandError as error:
         _print_error("\n".join(f"fairway: {line}" for line in error.lines()))
-        return error.exit_code
+        return bad_input if error.exit_code == EXIT_BAD_INPUT else error.exit_code
     except click.ClickException as error:
         shown = io.StringIO()
         error.show(file=shown)
         _print_error(shown.getvalue().rstrip("\n"))
-        return EXIT_BAD_INPUT
+        return bad_input
     except (KeyboardInterrupt, click.Abort):
         _print_error(INTERRUPTED)
         return EXIT_INTERRUPTED
@@ -159,17 +173,17 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return EXIT_OK
     except MemoryError:
         _print_error(OUT_OF_MEMORY)
-        return EXIT_BAD_INPUT
+        return bad_input
     except OSError as error:
         if _debugging():
             raise
         _print_error(SYSTEM_ERROR.format(error=error.strerror or error))
-        return EXIT_BAD_INPUT
+        return bad_input
     except Exception as error:
         if _debugging():
             raise
         _print_error(INTERNAL_ERROR.format(error=f"{type(error).__name__}: {error}"))
-        return EXIT_BAD_INPUT
+        return bad_input
     return result if isinstance(result, int) else EXIT_OK
 
 

@@ -5,6 +5,7 @@ a decision; ``counterfactual`` searches the smallest change that would select a 
 again. ``barriers`` finds what keeps the cluster out and asks its plugin for remedies, which ``proposals`` converts to
 edits of objects (``edits``, ``number_edits``, ``field_edits``).
 
+- ``fleet`` plans changes: which decisions of all placements move.
 - ``hosting`` and ``machines`` answer the same questions for hosted clusters and for pods.
 - ``advice`` explains what a Placement waits for, ``names`` finds objects by name.
 - ``lint`` finds mistakes in objects. ``conformance`` compares with recorded results.

@@ -14,17 +14,20 @@ first is taken back before another question, and never shown as recorded.
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import Protocol, Self
 
 from msgspec import structs
 
 from fairway.api.decision import PlacementDecision, PlacementDecisionStatus
 from fairway.api.placement import Placement
 from fairway.engine import cycle
+from fairway.engine.outcome import Outcome
 from fairway.engine.profile import Profile
 from fairway.hosts.clusters import Fleet
 from fairway.hosts.clusters import objects as fleet_objects
+from fairway.hosts.clusters.snapshot import ClusterSnapshot
 from fairway.hosts.instant import Micros, from_micros
+from fairway.hosts.journal import NOTHING, Change
 from fairway.workloads.placement import default_profile
 from fairway.workloads.placement.debits import debits_of, rebuild_debits
 from fairway.workloads.placement.reconcile_plan import ReconcilePlan, decision_of, make_plan, owner_of
@@ -34,6 +37,14 @@ from fairway.workloads.placement.workload import PlacementWorkload
 
 Key = tuple[str, str]
 """(namespace, name)"""
+
+
+class Run(Protocol):
+    """``cycle.run``, or a memory's."""
+
+    def __call__(
+        self, snapshot: ClusterSnapshot, workload: PlacementWorkload, profile: Profile, /, *, now: Micros
+    ) -> Outcome: ...
 
 
 def _quietly(keys: list[Key]) -> Iterable[Key]:
@@ -82,23 +93,26 @@ class World:
         world.put(placement)
         return world
 
-    def put(self, obj: object) -> None:
-        """Create or replace an object; kinds that placements do not read are ignored."""
+    def put(self, obj: object) -> Change:
+        """Create or replace an object, and return what changed of the fleet; kinds that placements do not read are
+        ignored."""
         match obj:
             case PlacementDecision():
                 meta = obj.metadata
                 owner = (meta.namespace, labelled(obj))
                 debits = self.workload(owner).trust.debits if owner in self.placements else {}
                 with self.fleet.selecting(owner, debits if self._debited else {}):
-                    self.fleet.upsert_decision(obj)
+                    change = self.fleet.upsert_decision(obj)
                 self._decisions.setdefault(meta.namespace, {})[meta.name] = obj
+                return change
             case Placement():
                 key = (obj.metadata.namespace, obj.metadata.name)
                 self.placements[key] = obj
                 # Another workload, because plugins keep what they derive from a spec in it.
                 self._workloads.pop(key, None)
+                return NOTHING
             case _:
-                fleet_objects.upsert(self.fleet, obj)
+                return fleet_objects.upsert(self.fleet, obj)
 
     def workload(self, key: Key) -> PlacementWorkload:
         """Raise KeyError if the placement does not exist."""
@@ -112,6 +126,10 @@ class World:
     def decisions(self, namespace: str) -> dict[str, PlacementDecision]:
         """The caller must not modify it."""
         return self._decisions.get(namespace, {})
+
+    def clusters(self, key: Key) -> tuple[str, ...] | None:
+        """Return the clusters of a placement's recorded decision, in order; None if it has none."""
+        return clusters_of(page for page in self.decisions(key[0]).values() if labelled(page) == key[1])
 
     def ask(self, key: Key, *, now: Micros) -> Verdict:
         """Decide a placement without writing, as this module defines it."""
@@ -161,10 +179,12 @@ class World:
 
     def decide(self, key: Key, *, now: Micros) -> Verdict:
         """Decide a placement with the world as it is, without writing."""
-        workload = self.workload(key)
+        return conclude(self.outcome(key, now=now), self.workload(key))
+
+    def outcome(self, key: Key, *, now: Micros, run: Run = cycle.run) -> Outcome:
+        """Return the outcome of a placement's cycle, which ``run`` runs."""
         self._rebuild_debits(now)
-        outcome = cycle.run(self.fleet.snapshot(), workload, self.profile, now=now)
-        return conclude(outcome, workload)
+        return run(self.fleet.snapshot(), self.workload(key), self.profile, now=now)
 
     def _rebuild_debits(self, now: Micros) -> None:
         # At the first decision, because the age of a debit depends on the time of the question.
@@ -214,8 +234,7 @@ class World:
                     named[page] = decision
             if plan.status is not None:
                 placement = structs.replace(placement, status=plan.status)
-        own = [page for page in named.values() if labelled(page) == key[1]]
-        return placement, sorted(own, key=lambda page: (len(page.metadata.name), page.metadata.name))
+        return placement, _ordered(page for page in named.values() if labelled(page) == key[1])
 
     def write(self, plan: ReconcilePlan, steps: Iterable[Step]) -> None:
         """Carry out these steps of a plan, and write its status."""
@@ -234,6 +253,18 @@ class World:
             self.put(decision)
         elif self._decisions.get(namespace, {}).pop(page, None) is not None:
             self.fleet.delete_decision(namespace, page)
+
+
+def clusters_of(pages: Iterable[PlacementDecision]) -> tuple[str, ...] | None:
+    """Return the clusters of a placement's PlacementDecisions, in order; None if it has none."""
+    ordered = _ordered(pages)
+    if not ordered:
+        return None
+    return tuple(dict.fromkeys(made.clusterName for page in ordered for made in page.status.decisions))
+
+
+def _ordered(pages: Iterable[PlacementDecision]) -> list[PlacementDecision]:
+    return sorted(pages, key=lambda page: (len(page.metadata.name), page.metadata.name))
 
 
 def _page_of(step: Step) -> str:

@@ -305,8 +305,8 @@ def test_warnings_of_the_hub_go_to_stderr_in_one_visible_line(capsys: Capture) -
 
 
 def test_objects_of_a_hub_equal_their_files(fairway_hub: HubAddress) -> None:
-    from fairway.cli.client.overlay import identity
     from fairway.cli.files.loader import load
+    from fairway.whatif.fleet.changes import identity
 
     fill(fairway_hub.kubeconfig, paths=[EXAMPLE])
     on_hub = act(fairway_hub.kubeconfig, read_hub)

@@ -11,14 +11,7 @@ from msgspec import structs
 
 from fairway.api.kinds import KubeObject
 from fairway.cli.files.loader import LoadedObject, LoadedObjects
-
-Identity = tuple[str, str, str]
-"""(kind, namespace, name)"""
-
-
-def identity(thing: KubeObject) -> Identity:
-    meta = thing.metadata
-    return thing.kind, meta.namespace, meta.name
+from fairway.whatif.fleet.changes import identity
 
 
 def over(hub: LoadedObjects, files: LoadedObjects) -> LoadedObjects:

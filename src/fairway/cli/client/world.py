@@ -7,9 +7,10 @@ from typing import Any
 
 from fairway.api.kinds import KubeObject
 from fairway.api.placement import PLACEMENT_LABEL
-from fairway.cli.client.overlay import Identity, applied_to, identity
+from fairway.cli.client.overlay import applied_to
 from fairway.cli.files.loader import LoadedObjects
 from fairway.engine.profile import Profile
+from fairway.whatif.fleet.changes import Identity, identity
 from fairway.whatif.world import Key, World
 from fairway.workloads.placement.conditions import SATISFIED
 from kubewire.api.meta import FALSE, find_condition

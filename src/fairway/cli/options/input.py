@@ -44,6 +44,11 @@ def files_options(command: _Command) -> _Command:
     return _with_files(command, required=True)
 
 
+def changes_options(command: _Command) -> _Command:
+    """The same, where files are one of several inputs."""
+    return _with_files(command, required=False)
+
+
 def input_options(command: _Command) -> _Command:
     """Add `-f` and its options, `--hub`, and the options that select a hub.
 
