@@ -163,6 +163,7 @@ class Memory:
                 # The front grows and shrinks with the rows that move, so the size is measured after each cycle.
                 self._count(memo)
                 return followed
+        # What could not be followed may be half updated.
         self._drop(key)
         return None
 

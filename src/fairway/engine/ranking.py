@@ -12,6 +12,8 @@ from fairway.engine.points import Scores
 from fairway.hosts.bitmap import Mask, Rows
 from fairway.hosts.hosts import RANK_BITS
 
+# A key has 63 bits beside the sign. The distance of a total from the bound is less than twice the bound, and the rank
+# takes the rest.
 TOTAL_BOUND = 1 << (62 - RANK_BITS)
 """Totals beyond ±this do not fit a key and are sorted by a slower algorithm."""
 

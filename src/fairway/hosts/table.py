@@ -152,6 +152,8 @@ class Table(Generic[Host]):
     def _drop(self, name: str) -> Change:
         if name not in self._hosts.row_of:
             return NOTHING
+        # Its cells are cleared now, not when the row is used again: ``_add`` writes only columns in which the next
+        # host has a value.
         row = self._own_hosts().remove(name)
         self._before_clear(row, name)
         changed = {MEMBERSHIP}

@@ -143,6 +143,7 @@ class VirtualMachines(Extension):
 
     def start(self) -> None:
         """Begin to grant, once the changes of nodes and pods since ``load`` are reported."""
+        # In this order: a permit that is granted before all changes since ``load`` are known could exceed its node.
         self._observations.release()
         self._driver.send(events.Loaded())
         self._observations.review_strays()

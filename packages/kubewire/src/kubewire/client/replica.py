@@ -123,6 +123,7 @@ class Replica(Generic[T]):
         """Replace objects of ``listed`` by stored ones that are equal."""
         for key in keys:
             if (old := self.store.get(key)) is not None and old == listed[key]:
+                # The same object then: ``replace`` skips it without a comparison, and the copy is freed.
                 listed[key] = old
 
     def replace(self, listed: dict[Key, T], *, version: str) -> Batch[T]:
