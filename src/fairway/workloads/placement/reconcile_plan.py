@@ -32,8 +32,8 @@ KEEP: Final = "keep"
 
 DECISION_RECORD: Final = "fairway.dev/decision-record"
 """Annotation of a PlacementDecision: the record of the history that explains it. The API server ignores metadata in a
-write of the status, so it names the record of the last write that changed metadata, and of later ones their Events do:
-another write for each decision would double what a decision costs the hub."""
+write of the status, so it names the record of the last write that changed metadata; ``fairway history`` lists the later
+ones of the Placement. Another write for each decision would double what a decision costs the hub."""
 
 LONGEST_MESSAGE: Final = 32768
 """Characters of a condition's message."""
