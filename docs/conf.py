@@ -15,6 +15,7 @@ release = __version__
 extensions = ["myst_parser"]
 myst_heading_anchors = 4
 smartquotes = False  # they turn `--wait` in tables and headings into a dash and a word
+pygments_dark_style = "github-dark"  # the default underlines modules like links
 highlight_language = "none"  # unlabelled blocks are output, not Python
 html_theme = "furo"
 html_static_path = ["static"]
@@ -39,17 +40,32 @@ def check_hosts(app: Sphinx, exception: Exception | None) -> None:
 WIDEST = 120
 """Columns that the text column has room for. Wider output wraps as in a terminal, so that no cause is out of sight."""
 
+DENSE = 136
+"""Columns that fit in a smaller font. A table hardly wider than the room would put a word below each row."""
+
 LONGEST = 40
-"""Characters of a name in a table that stay in one line."""
+"""Characters of a name that stay in one line. Longer ones may break after one of ``BREAKS``."""
+
+BREAKS = re.compile(r"(?<=[/_.:,=])(?=\w)")
+ALIGNED = re.compile(r"\S {2,}\S")
+"""The space between two columns of a table."""
 
 
 def wrap_wide_text(_app: Sphinx, document: nodes.document) -> None:
     for block in document.findall(nodes.literal_block):
-        if any(len(line) > WIDEST for line in block.astext().splitlines()):
-            block["classes"].append("wrapped")
+        lines = block.astext().splitlines()
+        widest = max(map(len, lines), default=0)
+        if any(ALIGNED.search(line) for line in lines):
+            block["classes"].append("columns")
+        if widest > WIDEST:
+            block["classes"].append("dense" if widest <= DENSE else "wrapped")
     for literal in document.findall(nodes.literal):
-        if len(literal.astext()) > LONGEST:
+        if any(len(word) > LONGEST for word in literal.astext().split()):
             literal["classes"].append("long")
+            parts = BREAKS.split(literal.astext())
+            literal.children = []
+            for part in parts:
+                literal += [nodes.Text(part), nodes.raw("", "<wbr>", format="html")]
 
 
 def setup(app: Sphinx) -> None:

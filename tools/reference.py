@@ -152,19 +152,17 @@ def providers() -> str:
 
 
 def scores() -> str:
-    rows = [
-        [
-            code(name),
-            code(provider.resource),
-            code(score.name),
-            score.unit,
-            formula(score.scale),
-            score.meaning,
-        ]
+    return "\n".join(
+        f"The provider {code(name)} publishes {code(provider.resource)}:\n\n"
+        + table(
+            ["score", "unit", "formula", "raw value"],
+            (
+                [code(score.name), score.unit, formula(score.scale), score.meaning]
+                for score in provider.scores
+            ),
+        )
         for name, provider in asyncio.run(_cluster_providers()).items()
-        for score in provider.scores
-    ]
-    return table(["provider", "object", "score", "unit", "formula", "raw value"], rows)
+    )
 
 
 async def _cluster_providers() -> Mapping[str, Provider]:
@@ -196,12 +194,15 @@ def formula(scale: Scale) -> str:
 
 
 def conditions() -> str:
-    rows = (
-        [code(kind), code(condition), code(reason), meaning]
-        for (kind, condition), reasons in definitions.conditions().items()
-        for reason, meaning in reasons.items()
+    """Return one table for each kind: a column of kinds would leave too little room for the meaning."""
+    rows: dict[str, list[list[str]]] = {}
+    for (kind, condition), reasons in definitions.conditions().items():
+        rows.setdefault(kind, []).extend(
+            [code(condition), code(reason), meaning] for reason, meaning in reasons.items()
+        )
+    return "\n".join(
+        f"## {kind}\n\n{table(['condition', 'reason', 'meaning'], of_kind)}" for kind, of_kind in rows.items()
     )
-    return table(["object", "condition", "reason", "meaning"], rows)
 
 
 PARTS: Final[Mapping[str, Callable[[], str]]] = {
