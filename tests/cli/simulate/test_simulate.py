@@ -43,6 +43,24 @@ def test_chart_shows_every_policy_beside_one_of_7000_percent(tmp_path: Path) -> 
     assert {"0 %", "50 %", "100 %", "1,000 %"} <= set(shown)
 
 
+@pytest.mark.parametrize(
+    ("fullest", "labels"),
+    [
+        (0.0, ["0 %", "1 %"]),
+        (0.004, ["0 %", "1 %"]),
+        (0.04, ["0 %", "1 %", "2 %", "3 %", "4 %"]),
+        (0.3, ["0 %", "25 %", "50 %", "75 %", "100 %"]),
+        (1.5, ["0 %", "40 %", "80 %", "120 %", "160 %"]),
+    ],
+)
+def test_chart_of_any_load_has_different_labels_up_to_the_fullest_host(
+    fullest: float, labels: list[str], tmp_path: Path
+) -> None:
+    chart = tmp_path / "load.svg"
+    draw_load(chart, {"spread": {"a": fullest}}, title="load")
+    assert [text for text in texts(chart) if text.endswith("%") and ":" not in text] == labels
+
+
 @pytest.mark.parametrize("command", [("hosting", *SMALL), ("machines", "--nodes", "2", "--minutes", "1")])
 @pytest.mark.parametrize("suffix", [".svg", ".PNG", ".pdf"])
 def test_charts_of_the_same_options_are_equal(

@@ -28,6 +28,8 @@ PANEL: Final = 2.2
 BLUE, RED, GRAY = "#2f6fb2", "#c2503f", "#6e7781"
 MAX_LINEAR: Final = 3.0
 """An axis stays linear while its largest value is at most this many times the one that must be readable."""
+LOW: Final = 0.25
+"""Load below which the axis ends at the fullest host: up to 100 %, the bars would be lines."""
 
 
 # Without a home, matplotlib warns that it keeps its list of fonts in a temporary folder.
@@ -37,6 +39,7 @@ logging.getLogger("matplotlib").setLevel(logging.ERROR)
 def draw_load(file: Path, utilization: Mapping[str, Mapping[str, float]], *, title: str) -> None:
     """Draw the utilization of all hosts under each policy, the fullest host first."""
     highest = max((value for hosts in utilization.values() for value in hosts.values()), default=0.0)
+    axis = max(highest, 1.0 if highest > LOW else 0.01)
     figure, panels = _panels(len(utilization), title=title, label="hosts, the fullest first")
     for panel, (policy, hosts) in zip(panels, utilization.items(), strict=True):
         ranked = sorted(hosts.values(), reverse=True)
@@ -50,7 +53,7 @@ def draw_load(file: Path, utilization: Mapping[str, Mapping[str, float]], *, tit
             f"{policy}: {over} of {len(hosts)} hosts above 100 %, the fullest {fullest} with "
             f"{display_share(hosts[fullest])}",
         )
-        _scale(panel, highest=max(highest, 1.0), linear=1.0, unit=display_share)
+        _scale(panel, highest=axis, linear=1.0, grain=0.01, unit=display_share)
     _save(figure, file)
 
 
@@ -68,6 +71,7 @@ def draw_denied(file: Path, histories: Mapping[str, Sequence[tuple[float, int]]]
             panel,
             highest=max(peaks.values()),
             linear=max(10, min(peaks.values()) // 2 * 2),
+            grain=1,
             unit="{:,.0f}".format,
         )
     _save(figure, file)
@@ -90,8 +94,12 @@ def _describe(panel: Axes, text: str) -> None:
     panel.set_title(text, loc="left", fontsize=10, parse_math=False)
 
 
-def _scale(panel: Axes, *, highest: float, linear: float, unit: Callable[[float], str]) -> None:
-    """Show values up to ``linear`` on a linear scale, and larger ones on a logarithmic one."""
+def _scale(panel: Axes, *, highest: float, linear: float, grain: float, unit: Callable[[float], str]) -> None:
+    """Show values up to ``linear`` on a linear scale, and larger ones on a logarithmic one.
+
+    Labels are multiples of ``grain``, the smallest difference that ``unit`` shows: otherwise some would be equal.
+    """
+    top = highest * 1.2 or grain
     if highest > linear * MAX_LINEAR:
         ticks, step = [0, linear / 2, linear], 10 if highest >= linear * 10 else 2
         while ticks[-1] * step <= highest:
@@ -99,9 +107,11 @@ def _scale(panel: Axes, *, highest: float, linear: float, unit: Callable[[float]
         panel.set_yscale("symlog", linthresh=linear)
         panel.set_yticks(ticks)
         panel.set_yticks((), minor=True)
+    else:
+        panel.set_yticks([tick * grain for tick in MaxNLocator(5, integer=True).tick_values(0, top / grain)])
     # After the scale, which sets a formatter of its own.
     panel.yaxis.set_major_formatter(lambda value, _: unit(value))
-    panel.set_ylim(0, highest * 1.2 or 1)
+    panel.set_ylim(0, top)
 
 
 def _save(figure: Figure, file: Path) -> None:
