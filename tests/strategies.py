@@ -25,6 +25,7 @@ from fairway.api.score import AddOnPlacementScore, ManagedClusterScore
 from fairway.hosts.clusters.scores import SILENT
 from fairway.hosts.instant import to_micros
 from fairway.testing import builders
+from fairway.workloads.placement.plugins import contract
 from fairway.workloads.placement.plugins.score_debits import SCORE_DEBITS
 from fairway.workloads.placement.plugins.trust import EXPIRED_SCORES, MISSING_SCORE
 from kubewire.api.meta import Condition
@@ -176,6 +177,18 @@ trusts = st.fixed_dictionaries(
 )
 """Annotations of placements about missing and expired scores."""
 
+contracts = st.fixed_dictionaries(
+    {},
+    optional={
+        contract.STABILITY: st.sampled_from(["default", "none", "nonsense"]),
+        contract.MIN_GAIN: st.sampled_from(["0", "1", "40", "nonsense"]),
+        contract.DWELL: st.sampled_from(["4m", "1h", "nonsense"]),
+        contract.MOVES_PER_HOUR: st.sampled_from(["1", "2", "nonsense"]),
+        contract.QUIET_HOURS: st.sampled_from(["00:00-12:00", "12:05-12:11,18:00-06:00", "nonsense"]),
+    },
+)
+"""Annotations of placements about moves."""
+
 tolerations = st.builds(
     Toleration,
     key=st.sampled_from(["gpu", "maint"]),
@@ -254,7 +267,9 @@ def placements(draw: st.DrawFn, *, spread: bool = True) -> Placement:
             decisionStrategy=DecisionStrategy(groupStrategy=draw(groups)),
             sortBy=draw(st.sampled_from(["", "ClusterName", "Score"])),
         ),
-        annotations=draw(st.one_of(st.just({}), trusts)),
+        annotations=draw(
+            st.one_of(st.just({}), trusts, contracts) if spread else st.one_of(st.just({}), trusts)
+        ),
     )
 
 

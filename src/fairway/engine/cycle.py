@@ -153,6 +153,9 @@ def _run(context: Context, profile: Profile, *, whole_fleet: bool) -> Outcome:
         scored.append(scores)
         totals += scores.scores if scorer.weight == 1 else scores.scores * scorer.weight
     chooser, selected = choose(context, profile, rows, totals)
+    until = until_of(context, plugins, rows)
+    if chooser is not None and chooser.timed is not None:
+        until = min(until, chooser.timed.until(context, rows))
     return Outcome(
         context=context,
         profile=profile,
@@ -164,7 +167,7 @@ def _run(context: Context, profile: Profile, *, whole_fleet: bool) -> Outcome:
         selected=selected,
         chooser=chooser,
         wake=wake_of(context, wakers_of(plugins)),
-        until=until_of(context, plugins, rows),
+        until=until,
         relief=relief,
     )
 

@@ -143,6 +143,8 @@ class ChooseCalls(NamedTuple):
     remedies: ChoiceRemedies | None
     by_rank: bool
     """Whether the choice is always that of ``BestHosts``, so that an incremental cycle can make it."""
+    timed: Reader | None = None
+    """The reader, if its choice changes by time."""
 
 
 def pre_filter_calls(plugin: PreFilter) -> PreFilterCalls:
@@ -200,6 +202,7 @@ def choose_calls(plugin: Choose) -> ChooseCalls:
         explainer=find_form(plugin, ChoiceExplainer),
         remedies=find_form(plugin, ChoiceRemedies),
         by_rank=type(plugin) is BestHosts,
+        timed=None if is_timeless(type(plugin)) else find_form(plugin, Reader),
     )
 
 

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from fairway.controllers.runtime.decision_history import HOSTED_CLUSTER, MIGRATION, POD
+from fairway.hosts.clusters.tenures import Tenures
 from fairway.hosts.instant import Micros
 
 PLACEMENT: Final = "placement"
@@ -74,6 +75,18 @@ class Trace(Struct, frozen=True, gc=False, array_like=True):
         return None if self.last is None or self.next is None else self.last.total - self.next.total
 
 
+class Kept(Struct, frozen=True, gc=False, array_like=True):
+    """What a stability contract read of decisions."""
+
+    decided: bool
+    """Whether the placement had a PlacementDecision, be it empty."""
+    tenures: Tenures = ()
+    namespace: tuple[Micros, ...] = ()
+    """Moves of other placements in its namespace, within the last hour."""
+    elsewhere: tuple[Micros, ...] = ()
+    """Moves in other namespaces."""
+
+
 class Inputs(Struct, frozen=True, gc=False, array_like=True):
     """What replay needs. ``held`` are the clusters in the decisions of the placement, on each page."""
 
@@ -86,6 +99,8 @@ class Inputs(Struct, frozen=True, gc=False, array_like=True):
     """Digest of the spec and annotations."""
     result: bytes = b""
     """Digest of the pages and the status that were decided."""
+    kept: Kept | None = None
+    """None without a stability contract."""
 
 
 class Record(Struct, frozen=True, gc=False, array_like=True):

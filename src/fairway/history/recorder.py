@@ -11,7 +11,7 @@ import logging
 import sqlite3
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,14 +32,17 @@ from fairway.history.record import (
     MOST_TEXT,
     PLACEMENT,
     Inputs,
+    Kept,
     Record,
     RecordIds,
     Trace,
     digest,
 )
-from fairway.hosts.clusters.snapshot import clusters_of
+from fairway.hosts.clusters.decisions import Owner
+from fairway.hosts.clusters.snapshot import ClusterSnapshot, clusters_of
 from fairway.hosts.instant import SECOND, Micros, to_micros
 from fairway.workloads.placement.pages import Page
+from fairway.workloads.placement.plugins.stability import recent_moves, stay_of
 from fairway.workloads.placement.workload import placement_of
 
 log: Final = logging.getLogger(__name__)
@@ -240,6 +243,7 @@ class Recorder:
                 held=before,
                 created=None if meta.creationTimestamp is None else to_micros(meta.creationTimestamp),
                 uid=meta.uid,
+                kept=None if stay_of(outcome) is None else _kept(snapshot, workload.owner, now),
             ),
         )
         entry = _Entry(
@@ -489,4 +493,17 @@ def _joined(first: Gap, second: Gap) -> Gap:
         max(first.until, second.until),
         first.lost + second.lost,
         second.why,
+    )
+
+
+def _kept(snapshot: ClusterSnapshot, owner: Owner, now: Micros) -> Kept:
+    decisions = snapshot.decisions
+    tenures = decisions.tenures_of(owner)
+    own = Counter(moment for tenure in tenures.values() for moment in tenure.moves)
+    namespace, fleet = (Counter(recent_moves(decisions.moves_in(of), now)) for of in (owner[0], None))
+    return Kept(
+        decided=decisions.has(owner),
+        tenures=tuple(tenures.items()),
+        namespace=tuple((namespace - own).elements()),
+        elsewhere=tuple((fleet - namespace).elements()),
     )

@@ -25,10 +25,11 @@ from fairway.history.codec import InputDecoder, Tables
 from fairway.history.files import HistoryFileError
 from fairway.history.inputs import ABSENT, BINDINGS, COUNTS, DEBITS, HOSTS, REQUESTS, SETS, reads_of
 from fairway.history.reasons import trace_of
-from fairway.history.record import PLACEMENT, Inputs, Record, Trace
+from fairway.history.record import PLACEMENT, Inputs, Kept, Record, Trace
 from fairway.history.recorder import digest_of_result
 from fairway.hosts.clusters import Fleet, cells
 from fairway.hosts.clusters.decisions import Holding
+from fairway.hosts.clusters.tenures import Tenure
 from fairway.hosts.column import Key
 from fairway.hosts.instant import from_micros
 from fairway.whatif.world import Key as PlacementKey
@@ -47,6 +48,7 @@ NO_VALUE: Final = "none"
 ISOLATED: Final = "plugin {plugin} runs in a process of its own, and cannot be asked again"
 
 _OTHERS: Final = ("", "other decisions")
+_COUNTED: Final = "other moves"
 """Owner of the counts that are not the placement's."""
 
 
@@ -135,7 +137,7 @@ class Replayer:
             tables, placement = self._tables(stored, inputs.number), self._placement(stored, inputs)
         except (ValueError, HistoryFileError) as error:
             raise ReplayError(INCOMPLETE.format(path=stored.file.path, id=record.id, why=error)) from None
-        fleet = fleet_of(tables, owner=(record.namespace, record.name), held=inputs.held)
+        fleet = fleet_of(tables, owner=(record.namespace, record.name), held=inputs.held, kept=inputs.kept)
         return fleet, placement, tables
 
     def _tables(self, stored: Stored, number: int) -> Tables:
@@ -187,7 +189,11 @@ def _with_policy(recorded: Placement, given: Placement) -> Placement:
 
 
 def fleet_of(
-    tables: Mapping[Any, Mapping[str, Any]], *, owner: tuple[str, str], held: tuple[str, ...]
+    tables: Mapping[Any, Mapping[str, Any]],
+    *,
+    owner: tuple[str, str],
+    held: tuple[str, ...],
+    kept: Kept | None,
 ) -> Fleet:
     """Return the fleet of the recorded inputs, with the decisions of one placement."""
     fleet = Fleet()
@@ -206,8 +212,17 @@ def fleet_of(
             fleet.upsert_binding(
                 ManagedClusterSetBinding(metadata=ObjectMeta(name=name, namespace=namespace))
             )
-    own = Holding(owner=owner, clusters=held)
-    fleet.hold(namespace=owner[0], name=owner[1], holding=own)
+    if kept is None or kept.decided:
+        own = Holding(owner=owner, clusters=held, tenures=() if kept is None else kept.tenures)
+        fleet.hold(namespace=owner[0], name=owner[1], holding=own)
+    if kept is not None:
+        for namespace, moves in ((owner[0], kept.namespace), ("", kept.elsewhere)):
+            tenures = (("", Tenure(moves=moves)),)
+            fleet.hold(
+                namespace=namespace,
+                name=_COUNTED,
+                holding=Holding(owner=(namespace, _COUNTED), clusters=(), tenures=tenures),
+            )
     others = Counter({**tables.get(ABSENT, {}), **tables.get(COUNTS, {})})
     others.subtract(held)
     # One decision that names each cluster as often as all others do: only the numbers count.

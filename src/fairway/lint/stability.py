@@ -2,7 +2,8 @@
 
 A published load varies by a few points from one measurement to the next. Where it alone ranks the clusters, the
 selected one is replaced as soon as another publishes one point more, and each of these moves may restart workloads.
-Steady adds 100 points times its weight to the clusters that are selected already.
+Steady adds 100 points times its weight to the clusters that are selected already; a stability contract limits moves
+with any weights.
 """
 
 from collections.abc import Iterator
@@ -14,16 +15,22 @@ from fairway.lint.finding import Finding, warning
 from fairway.lint.prioritizers import WORD
 from fairway.lint.scene import Scene
 from fairway.lint.words import some
+from fairway.workloads.placement.plugins.contract import DEFAULT, SANE, STABILITY, contract_faults
 from fairway.workloads.placement.plugins.prioritizer_policy import BUILT_INS
+from fairway.workloads.placement.plugins.stability import stability_of
 from fairway.workloads.placement.plugins.steady import INCUMBENT
 from fairway.workloads.placement.plugins.steady import NAME as STEADY
 from kubewire.api.selector import quote
 
 UNSTEADY: Final = warning(
-    "decision-unsteady", "Noise of a score moves the decision, because Steady has too little weight, or none."
+    "decision-unsteady",
+    "Noise of a score moves the decision: Steady has too little weight, or none, and there is no stability contract.",
+)
+INEFFECTIVE: Final = warning(
+    "stability-ineffective", "An annotation of the stability contract cannot be read, so it has no effect."
 )
 
-RULES: Final = (UNSTEADY,)
+RULES: Final = (UNSTEADY, INEFFECTIVE)
 
 STEADY_MARGIN: Final = 5.0
 """Points of the scores below which a margin does not outlast the noise of a measured load."""
@@ -31,6 +38,10 @@ RARELY_CHANGED: Final = frozenset(
     {"allocatable", "capacity", "cost", "hosted", "limit", "max", "maximum", "price", "priority", "tier"}
 )
 """Words in names of scores that are set or counted, and not measured."""
+CONTRACT: Final = (
+    f'annotate the placement "{STABILITY}: {DEFAULT}", with which it moves only for {SANE.min_gain} points, and at '
+    "most once in two hours"
+)
 PASTE: Final = "- {weight: 1, scoreCoordinate: {type: BuiltIn, builtIn: Steady}}"
 GOOD_WEIGHT: Final = 10
 """Of one score beside Steady with the weight 1: a margin of 10 points."""
@@ -38,12 +49,22 @@ GOOD_WEIGHT: Final = 10
 
 def check(scene: Scene) -> Iterator[Finding]:
     for placement in scene.placements:
+        workload = scene.workload(placement)
+        for fault in contract_faults(workload):
+            yield INEFFECTIVE.at(
+                placement,
+                f"metadata.annotations[{fault.annotation}]",
+                f"{fault.words}, so the annotation has no effect",
+                "correct the value, or remove the annotation",
+            )
         wanted = placement.spec.numberOfClusters
         if wanted is None or wanted <= 0:
             continue  # all feasible clusters are selected, or none; the ranking has no effect
         if scene.populated and bitmap.count(scene.pool(placement).candidates) <= wanted:
             continue
-        yield from _steadiness(scene, placement)
+        contract = stability_of(scene.world.profile, workload)
+        if contract.quiet is None and not (contract.min_gain or contract.dwell or contract.moves):
+            yield from _steadiness(scene, placement)
 
 
 def _steadiness(scene: Scene, placement: Placement) -> Iterator[Finding]:
@@ -79,7 +100,9 @@ def _steadiness(scene: Scene, placement: Placement) -> Iterator[Finding]:
         message = (
             f"Steady keeps a selected cluster only while no other is {margin:.2g} points better by {scores}"
         )
-    yield UNSTEADY.at(placement, "spec.prioritizerPolicy.configurations", message, _remedy(total))
+    yield UNSTEADY.at(
+        placement, "spec.prioritizerPolicy.configurations", message, f"{CONTRACT}; or {_remedy(total)}"
+    )
 
 
 def _remedy(total: int) -> str:

@@ -43,6 +43,7 @@ WORK_BUCKETS: Final = (
 
 CHANGES: Final = ("created", "updated", "refreshed", "relabelled", "deleted")
 EVENT_RESULTS: Final = ("created", "updated", "suppressed", "dropped", "refused", "failed")
+SUPPRESSION_CAUSES: Final = ("MinGain", "QuietHours", "Dwell", "MovesPerHour")
 HISTORY_RESULTS: Final = ("recorded", "lost")
 FOLLOWED: Final = "followed"
 SCRATCH: Final = "scratch"
@@ -127,6 +128,12 @@ DECISIONS_CHANGED: Final = counter(
     "or reasons changed), relabelled, deleted.",
     "change",
 )
+MOVES_SUPPRESSED: Final = counter(
+    "fairway_moves_suppressed_total",
+    "Better clusters that the stability contract of a Placement kept out, by cause: MinGain, QuietHours, Dwell, "
+    "MovesPerHour. A cluster counts again once it was selected, or no longer better, in between.",
+    "cause",
+)
 WRITES: Final = counter(
     "fairway_writes_total", "Writes sent to the hub, successful or not.", *("controller", "resource", "verb")
 )
@@ -194,6 +201,7 @@ BUILD: Final = gauge("fairway_build_info", "Always 1; the label is the version o
 DEFINITIONS: Final = (
     *(QUEUE_DEPTH, QUEUE_ADDS, QUEUE_RETRIES, QUEUE_WAIT, QUEUE_WORK),
     *(CYCLE, EXPRESSIONS_WAITING, REACTION, DECISIONS_CHANGED, WRITES, WRITE_ERRORS, EVENTS, CELLS_CHANGED),
+    MOVES_SUPPRESSED,
     HISTORY,
     *(PLUGIN_FAULTS, PLUGIN_CALLS, PLUGIN_QUARANTINE),
     *(LEADER, OBJECTS, LAG, UNREADABLE, DIFFERENCES, BUILD),
@@ -292,6 +300,9 @@ class Meters:
         self._decisions = _Counters(DECISIONS_CHANGED, made)
         for change in CHANGES:
             self._decisions.child(change)  # exported as 0 from the start: a rate needs a first value
+        self._suppressed = _Counters(MOVES_SUPPRESSED, made)
+        for cause in SUPPRESSION_CAUSES:
+            self._suppressed.child(cause)
         self._writes = _Counters(WRITES, made)
         self._write_errors = _Counters(WRITE_ERRORS, made)
         self._events = _Counters(EVENTS, made)
@@ -343,6 +354,11 @@ class Meters:
     def decision(self, change: str) -> None:
         """``change`` is one of CHANGES."""
         self._decisions.child(change).inc()
+
+    def suppressed(self, cause: str, count: int) -> None:
+        """Record better clusters that a stability contract kept out."""
+        if count:
+            self._suppressed.child(cause).inc(count)
 
     def write(self, *, controller: str, resource: str, verb: str, error: str = "") -> None:
         """Record a request to the hub. ``error`` is the reason of a rejection, such as Conflict."""

@@ -1,18 +1,21 @@
 """Events of placements, with their exact messages."""
 
 import socket
+from datetime import timedelta
 
 import pytest
 
-from controllers.clocks import NOON, Stopped
+from controllers.clocks import JUST, NOON, Stopped
 from controllers.conftest import Start
 from controllers.hub_fleet import HubFleet
 from fairway.api.placement import PlacementSpec
-from fairway.api.resources import PLACEMENT_DECISIONS
+from fairway.api.resources import ADD_ON_PLACEMENT_SCORES, PLACEMENT_DECISIONS
 from fairway.controllers.manager import Manager
 from fairway.testing import builders
+from fairway.workloads.placement.plugins.contract import DWELL
 from kubewire.api.event import ObjectReference
 from kubewire.client.correlator import LONGEST_MESSAGE
+from metric_values import values
 
 pytestmark = pytest.mark.embedded
 
@@ -160,3 +163,26 @@ async def test_long_event_message_is_truncated(start: Start, fleet: HubFleet) ->
     assert scores.endswith(" ......")
     assert len(scores) <= 1006
     assert len(scores) > 1000 - len(f"{fleet.name(words[0])}:0 ")
+
+
+async def test_move_that_waits_is_reported_once_and_made_by_a_timer(start: Start, fleet: HubFleet) -> None:
+    clock, hour = Stopped(NOON), timedelta(hours=1)
+    await fleet.clusters("a", "b")
+    await fleet.score("a", {"cpu": 60})
+    await fleet.score("b", {"cpu": 50})
+    async with start(clock=clock) as manager:
+        policy = builders.policy(builders.addon("cpu"), mode="Exact")
+        spec = PlacementSpec(numberOfClusters=1, prioritizerPolicy=policy)
+        await fleet.place("p", spec, annotations={DWELL: "1h"})
+        await fleet.chooses("p", "a")
+        clock.now = NOON + hour - JUST
+        for points in (90, 91):
+            await fleet.after(manager, ADD_ON_PLACEMENT_SCORES, await fleet.score("b", {"cpu": points}))
+        words = f"is better than a selected cluster, which stays until 2031-05-05T13:00:00Z by {DWELL}"
+        reported = ("Normal", "MoveSuppressed", "Schedule", f"{fleet.name('b')}: {words}")
+        await fleet.eventually(lambda: reported in told(fleet))
+        assert told(fleet).count(reported) == 1
+        assert fleet.chosen("p") == ["a"]
+        assert values(manager.meters.expose())['fairway_moves_suppressed_total{cause="Dwell"}'] == 1
+        clock.now = NOON + hour
+        await fleet.chooses("p", "b")

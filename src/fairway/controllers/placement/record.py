@@ -13,7 +13,10 @@ from fairway.api.placement import Placement
 from fairway.controllers.runtime.decision_history import DecidedRecord
 from fairway.engine.dependencies import Dependencies
 from fairway.engine.fault import Fault
+from fairway.engine.points import NEVER_CHANGES
 from fairway.hosts.instant import Micros
+from fairway.workloads.placement.plugins.contract import HOUR
+from fairway.workloads.placement.plugins.stability import Stay
 from fairway.workloads.placement.workload import PlacementWorkload
 
 
@@ -57,6 +60,10 @@ class PlacementRecord:
     writing: InflightWrite | None = None
     decided: DecidedRecord | None = None
     """Of the last decision that changes what the hub has, until it is written."""
+    suppressed: frozenset[str] = frozenset()
+    """Better clusters that the stability contract kept out in the last decision."""
+    reported_until: Micros = 0
+    """Until when an Event about moves that wait is not repeated."""
     faulty: frozenset[tuple[str, str]] = frozenset()
     """Plugins and points with faults in the last decision, which were reported."""
 
@@ -71,6 +78,19 @@ class PlacementRecord:
         known, current = self.faulty, tuple(faults)
         self.faulty = frozenset((fault.plugin, fault.point) for fault in current)
         return tuple(fault for fault in current if (fault.plugin, fault.point) not in known)
+
+    def report_suppressed(self, stay: Stay | None, *, now: Micros) -> tuple[int, bool]:
+        """Return how many more clusters a contract keeps out, and whether an Event is due about those that wait: one
+        an hour, because with noise other clusters wait every minute."""
+        suppressed = frozenset() if stay is None else stay.suppressed
+        new, self.suppressed = len(suppressed - self.suppressed), suppressed
+        if stay is None or not new or stay.ends == NEVER_CHANGES:
+            return new, False
+        # A clock that went back must not silence Events for longer.
+        if now < self.reported_until <= now + HOUR:
+            return new, False
+        self.reported_until = now + HOUR
+        return new, True
 
     def observe(self, write_id: str, *, pages: Iterable[str] = ()) -> bool:
         """Record a watch event. Return whether it may be our own write, so that it has to wait for the end; then

@@ -56,7 +56,7 @@ from fairway.workloads.placement.commits import (
     Waiting,
     is_committed,
 )
-from fairway.workloads.placement.events import commit_event
+from fairway.workloads.placement.events import commit_event, suppressed_event
 from fairway.workloads.placement.plugins.work_budget import Paused
 from fairway.workloads.placement.reconcile_plan import ReconcilePlan, withhold
 from kubewire.client import Client, Clock
@@ -254,6 +254,8 @@ class PlacementScheduler:
                 plan, step = self._review(plan, now)
                 if plan.faults:
                     self._report_faults(plan, trace)
+                if plan.waiting is not None:
+                    self._writer.report_event(plan.placement, suppressed_event(plan.waiting))
                 session = self._state.session(plan)
                 session.commit = step
         except Paused:

@@ -119,7 +119,7 @@ class WriteSession:
         with fleet.selecting(self.owner, record.workload.trust.debits):
             for page in plan.pages:
                 names.add(page.name)
-                holding = Holding(owner=self.owner, clusters=page.clusters)
+                holding = Holding.of(self.owner, page.decisions)
                 fleet.hold(namespace=namespace, name=page.name, holding=holding)
             for name in self._state.decisions_of(self.owner):
                 if name not in names:

@@ -57,6 +57,7 @@ from fairway.workloads.placement.alike import AlikePlacements
 from fairway.workloads.placement.commits import is_committed
 from fairway.workloads.placement.debits import debits_of, rebuild_debits
 from fairway.workloads.placement.dependencies import dependencies_of
+from fairway.workloads.placement.plugins.stability import stay_of
 from fairway.workloads.placement.plugins.work_budget import Paused
 from fairway.workloads.placement.reconcile_plan import ReconcilePlan, due_of, make_plan
 from fairway.workloads.placement.selection import host_key, selection_of
@@ -342,6 +343,11 @@ class PlacementState:
             now=now,
             until=min(outcome.until, NEVER_CHANGES if due is None else due),
         )
+        stay = stay_of(outcome)
+        suppressed, is_due = record.report_suppressed(stay, now=to_micros(now))
+        if stay is not None and suppressed:
+            self._meters.suppressed(stay.cause, suppressed)
+            plan = replace(plan, waiting=stay if is_due else None)
         if self._history is not None and plan.pages is not None and plan.changes_decisions:
             plan = self._recorded(plan, record, outcome, self._history)
         if self._commits and plan.pages is not None:

@@ -218,10 +218,7 @@ class Fleet(Table[ManagedCluster]):
         return self.hold(
             namespace=meta.namespace,
             name=meta.name,
-            holding=Holding(
-                owner=(meta.namespace, placement) if placement else None,
-                clusters=tuple(item.clusterName for item in decision.status.decisions),
-            ),
+            holding=Holding.of((meta.namespace, placement) if placement else None, decision.status.decisions),
         )
 
     def delete_decision(self, namespace: str, name: str) -> Change:

@@ -16,6 +16,7 @@ from fairway.engine.memo import Memo
 from fairway.engine.points import CycleWorkload
 from fairway.engine.profile import Profile, plugins_of
 from fairway.hosts.clusters import cells
+from fairway.workloads.placement.plugins import contract
 from fairway.workloads.placement.plugins.predicate import has_expressions
 from fairway.workloads.placement.plugins.score_debits import SCORE_DEBITS
 from fairway.workloads.placement.plugins.trust import EXPIRED_SCORES, MISSING_SCORE
@@ -23,7 +24,7 @@ from fairway.workloads.placement.profile import placement_registry
 from fairway.workloads.placement.workload import PlacementWorkload
 from kubewire.api.meta import unreadable_within
 
-ANNOTATIONS: Final = (MISSING_SCORE, EXPIRED_SCORES, SCORE_DEBITS)
+ANNOTATIONS: Final = (MISSING_SCORE, EXPIRED_SCORES, SCORE_DEBITS, *contract.ANNOTATIONS)
 """Annotations that plugins read."""
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from fairway.engine.status import Code
 from fairway.workloads.placement import commits
 from fairway.workloads.placement.commits import Failed, Rejected, Waiting
+from fairway.workloads.placement.plugins.stability import Stay, waits
 from fairway.workloads.placement.reconcile_plan import ReconcilePlan
 from fairway.workloads.placement.steps import Create, Delete, Fill, Relabel, Step
 from fairway.workloads.placement.unscored import UNSCORED
@@ -19,6 +20,7 @@ WRITTEN = "{fault}; the decision is written"
 WAITING_FOR_PERMIT = "WaitingForPermit"
 COMMIT_REJECTED = "CommitRejected"
 COMMIT_FAILED = "CommitFailed"
+MOVE_SUPPRESSED = "MoveSuppressed"
 _AFTERWARDS = ("PostBind", "Unreserve")
 """Points after which the decision is written already."""
 
@@ -72,6 +74,13 @@ def status_event(plan: ReconcilePlan) -> Event | None:
     if condition is None or (before is not None and before.message == condition.message):
         return None
     return Event(WARNING, condition.reason, "Schedule", condition.message)
+
+
+def suppressed_event(stay: Stay) -> Event:
+    """Return the event about better clusters that wait."""
+    clusters = sorted(stay.suppressed)
+    more = f" and {len(clusters) - 1} more" if len(clusters) > 1 else ""
+    return Event(NORMAL, MOVE_SUPPRESSED, "Schedule", f"{clusters[0]}{more}: {waits(stay)}")
 
 
 def commit_event(step: commits.Step | None) -> Event | None:

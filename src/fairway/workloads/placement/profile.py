@@ -13,6 +13,7 @@ from fairway.workloads.placement.plugins.missing_score import MissingScore
 from fairway.workloads.placement.plugins.predicate import Predicate
 from fairway.workloads.placement.plugins.prioritizer_policy import PrioritizerPolicy
 from fairway.workloads.placement.plugins.spread import Spread
+from fairway.workloads.placement.plugins.stability import Stability
 from fairway.workloads.placement.plugins.steady import Steady
 from fairway.workloads.placement.plugins.taint_preference import TaintPreference
 from fairway.workloads.placement.plugins.taints import TaintToleration
@@ -25,7 +26,7 @@ def placement_registry() -> Registry:
     registry = Registry()
     for kind in (
         *(PrioritizerPolicy, ClusterSets, Predicate, TaintToleration, Spread, MissingScore),
-        *(Balance, Steady, TaintPreference),
+        *(Stability, Balance, Steady, TaintPreference),
     ):
         registry.register(kind.name, kind)
     for name in RESOURCES:
@@ -42,6 +43,7 @@ PLACEMENT_KIND: Final = WorkKind(
         Enabled(ClusterSets.name),
         Enabled(Predicate.name),
         Enabled(TaintToleration.name),
+        Enabled(Stability.name),  # before Spread, whose choice it makes within the contract
         Enabled(Spread.name),
         Enabled(MissingScore.name),
         Enabled(Balance.name),

@@ -20,6 +20,7 @@ from fairway.engine.status import OK, Code, Status
 from fairway.hosts.instant import Micros, to_micros
 from fairway.workloads.placement import conditions, steps
 from fairway.workloads.placement.pages import Page
+from fairway.workloads.placement.plugins.stability import Stay
 from fairway.workloads.placement.selection import Selection
 from fairway.workloads.placement.steps import Create, Delete, Fill, Step
 from fairway.workloads.placement.unscored import UNSCORED, unscored_condition
@@ -73,6 +74,8 @@ class ReconcilePlan:
     """The time of the scores that the steps record; None if they record none."""
     faults: tuple[Fault, ...] = ()
     """Faults of third-party plugins that were not reported before."""
+    waiting: Stay | None = None
+    """Better clusters that a stability contract keeps out, where an Event is due."""
     record_id: str = ""
     """Of the decision in the history; empty if the decisions on the hub name the same clusters."""
     selection: Selection | None = None

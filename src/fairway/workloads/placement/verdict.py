@@ -7,10 +7,13 @@ from fairway.api.decision import ClusterDecision
 from fairway.api.placement import SORT_BY_SCORE, DecisionGroupStatus
 from fairway.engine.outcome import Outcome
 from fairway.engine.status import Code, Status, failed
+from fairway.hosts.clusters.tenures import UNKNOWN
 from fairway.workloads.placement.conditions import misconfigured_condition, satisfied_condition
 from fairway.workloads.placement.groups import divide
 from fairway.workloads.placement.pages import GroupPages, Page, name_pages, paginate
 from fairway.workloads.placement.plugins import clustersets
+from fairway.workloads.placement.plugins.contract import contract_faults
+from fairway.workloads.placement.plugins.stability import stay_of
 from fairway.workloads.placement.workload import PlacementWorkload, placement_of
 from kubewire.api.meta import Condition
 
@@ -86,7 +89,7 @@ def _conclude(outcome: Outcome) -> _Conclusion:
     return _Conclusion(
         mistake=mistake,
         conditions=(
-            misconfigured_condition(status, ignored=workload.trust.faults),
+            misconfigured_condition(status, ignored=(*workload.trust.faults, *contract_faults(workload))),
             satisfied_condition(
                 wanted=spec.clusterSets,
                 sets=clustersets.sets_of(outcome.context),
@@ -106,7 +109,13 @@ def _by_rank(outcome: Outcome) -> Callable[[Sequence[str]], list[str]]:
 
 
 def _details(outcome: Outcome) -> dict[str, ClusterDecision]:
+    stay = stay_of(outcome)
+    tenures = {} if stay is None else stay.tenures
     return {
-        name: ClusterDecision(clusterName=name, reason=reason, score=total)
+        name: ClusterDecision(
+            clusterName=name,
+            reason=f"{reason}{tenures.get(name, UNKNOWN)}" if tenures else reason,
+            score=total,
+        )
         for name, reason, total in outcome.reasons()
     }

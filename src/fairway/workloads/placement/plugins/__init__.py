@@ -3,7 +3,7 @@
 - Filters: ``clustersets``, ``predicate`` (label, claim and CEL selectors; ``expressions``), ``taints``,
   ``missing_score``.
 - Scores: ``balance``, ``steady``, ``allocatable``, ``addon_score``, ``calculator``, ``taint_preference``. Selection:
-  ``spread``.
+  ``spread``, and ``stability``, which keeps to the ``contract`` on moves.
 - ``prioritizer_policy`` selects the Scores of a Placement, which the plugins see as a ``workload``.
 - Remedies of several plugins: ``selector_remedies`` and ``expression_remedies``.
 - ``trust`` reads the annotations on missing and expired scores, ``score_debits`` those on debits; ``work_budget``
