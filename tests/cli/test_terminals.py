@@ -58,6 +58,7 @@ scheduler plugins
 scheduler plugins --hosting
 simulate hosting --requests 20 --hosts 2
 simulate machines --nodes 2 --minutes 1
+test tests
 uninstall --dry-run
 """
 NODES: Final = """

@@ -15,7 +15,14 @@ from cli.live_hub import EXAMPLE, ROOT, fill
 from fairway.cli.main import fairway, run
 from fairway.testing.hub import hub_in_thread
 
+PLACEMENT_TEST: Final = (
+    "apiVersion: fairway.dev/v1alpha1\nkind: PlacementTest\nspec:\n  files: [FLEET]\n  tests:\n  - {%s}\n"
+)
 FILES: Final = {
+    "misspelt.yaml": PLACEMENT_TEST % "placement: ns1/idlest, expect: {cluster: [apps-fra]}",
+    "expects-nothing.yaml": PLACEMENT_TEST % "placement: ns1/idlest, expect: {}",
+    "unknown.yaml": PLACEMENT_TEST % "placement: ns1/idle, expect: {count: 1}",
+    "good.yaml": PLACEMENT_TEST % "placement: ns1/idlest, expect: {count: 1}",
     "empty.yaml": "",
     "text.yaml": "just text\n",
     "tabs.yaml": "a:\n\tb: 1\n",
@@ -197,6 +204,13 @@ simulate hosting --trace columns.csv => the first line must name the columns; wr
 simulate hosting --trace words.csv --mix => --trace has its own arrivals: leave out --requests
 simulate hosting --policy nosuch => there is no policy 'nosuch'; write one of spread, pack, placement
 simulate machines --nodes 2 --minutes 0 => 0 is not in the range
+test => Missing argument 'FILE|DIR...'
+test none => none: no such file or directory
+test FLEET => FLEET: contains no PlacementTest; see fairway test --help
+test misspelt.yaml => misspelt.yaml:6: PlacementTest: spec.tests[0].expect: Object contains unknown field `cluster`
+test expects-nothing.yaml => expects nothing, so that it always passes; set clusters, includes,
+test unknown.yaml => unknown.yaml:6: ns1/idle: placement ns1/idle not found; did you mean ns1/idlest?
+test good.yaml --junit none/x => cannot write none/x: No such file or directory
 uninstall => no kubeconfig found; set --kubeconfig or KUBECONFIG
 up --clusters -1 => -1 is not in the range
 up --data text.yaml --port 0 => 'text.yaml' is a file

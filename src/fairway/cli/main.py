@@ -76,6 +76,7 @@ VERBS: Final[dict[str, str]] = {
     "simulate": "Compare policies on a trace, without a hub.",
     "run": "Run the controllers against a hub.",
     "scheduler": "Check scheduler configurations, and list plugins.",
+    "test": "Test placements against expected decisions.",
     "uninstall": "Delete Fairway from a hub.",
     "up": "Start a hub with controllers and a synthetic fleet.",
     "why": "Explain a recorded decision.",

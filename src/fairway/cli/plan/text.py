@@ -61,22 +61,24 @@ def _move(move: Move, *, everything: bool) -> Iterator[str]:
     yield f"{'/'.join(move.placement)}: {wanted} clusters, {was}; {move.status}{due}"
     reasons = {trace.host: trace for trace in move.reasons}
     for sign, names in (("+", move.added), ("-", move.removed)):
-        listed = [f"  {sign}{name}{_because(reasons.get(name))}" for name in names]
+        listed = [
+            f"  {sign}{name}: {because(reasons[name])}" if name in reasons else f"  {sign}{name}"
+            for name in names
+        ]
         yield from _first(listed, SHOWN, everything=everything, indent="  ")
     for consequence in move.consequences:
         yield f"  {_effect(consequence)}"
 
 
-def _because(trace: HostTrace | None) -> str:
-    if trace is None:
-        return ""
+def because(trace: HostTrace) -> str:
+    """Describe why a cluster is selected or not."""
     if trace.rank is None:
-        return f": rejected by {trace.rejected_by or 'the cycle'}: {cell(trace.reason)}"
+        return f"rejected by {trace.rejected_by or 'the cycle'}: {cell(trace.reason)}"
     terms = ", ".join(
         term(part.plugin, part.weight, part.score, known=part.known) for part in trace.contributions
     )
     scored = f"rank {trace.rank} with {trace.total} points" + (f" ({terms})" if terms else "")
-    return f": {scored}" if trace.selected else f": {scored}: {cell(trace.reason)}"
+    return scored if trace.selected else f"{scored}: {cell(trace.reason)}"
 
 
 def _effect(consequence: Consequence) -> str:
