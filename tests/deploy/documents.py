@@ -6,10 +6,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from textwrap import dedent
 
 ROOT = Path(__file__).parents[2]
 HEADING = re.compile(r"^## (.*)$", re.MULTILINE)
-BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^( *)```sh\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 
 
 def sections(document: str) -> dict[str, list[str]]:
@@ -20,7 +21,7 @@ def sections(document: str) -> dict[str, list[str]]:
     parts = {"": text[: ends[0]]} | {
         start[1]: text[start.end() : end] for start, end in zip(starts, ends[1:], strict=True)
     }
-    return {title: BLOCK.findall(part) for title, part in parts.items()}
+    return {title: [dedent(block) for _, block in BLOCK.findall(part)] for title, part in parts.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

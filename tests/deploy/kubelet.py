@@ -2,7 +2,7 @@
 
 A process gets command, arguments and environment of its pod, and a token of its service account. The pod is ready when
 the probe of its process succeeds. The image is a virtual environment, and ports are free ports of the loopback
-interface, given as further arguments.
+interface, given as further arguments. Pods of other schedulers, and of other nodes, are left to those.
 """
 
 import asyncio
@@ -24,7 +24,13 @@ from rigs.kubernetes import write_kubeconfig
 from rigs.processes import LOOPBACK, POLL, Port, Process
 
 NODE = "this"
-PORTS = {"health": "--health-address", "metrics": "--metrics-address", "debug": "--debug-address"}
+PORTS = {
+    "health": "--health-address",
+    "metrics": "--metrics-address",
+    "debug": "--debug-address",
+    "permits": "--insecure-permit-address",
+}
+SCHEDULER = "default-scheduler"
 NOW_READY = [{"type": kind, "status": "True"} for kind in ("Initialized", "ContainersReady", "Ready")]
 NOT_READY = [{"type": "Initialized", "status": "True"}, {"type": "Ready", "status": "False"}]
 
@@ -81,11 +87,11 @@ class Kubelet:
         response = await self.client.request("GET", "/api/v1/pods")
         pods: list[Pod] = msgspec.json.decode(response.body)["items"]
         for pod in pods:
-            if "nodeName" not in pod["spec"]:
+            if "nodeName" not in pod["spec"] and pod["spec"]["schedulerName"] == SCHEDULER:
                 target = {"apiVersion": "v1", "kind": "Node", "name": NODE}
                 body = {"metadata": {"name": pod["metadata"]["name"]}, "target": target}
                 await self.client.request("POST", f"{_path(pod)}/binding", body=body)
-        return [pod for pod in pods if "nodeName" in pod["spec"]]
+        return [pod for pod in pods if pod["spec"].get("nodeName") == NODE]
 
     async def _look(self, pod: Pod, session: aiohttp.ClientSession) -> None:
         name = pod["metadata"]["name"]
@@ -117,9 +123,9 @@ class Kubelet:
             token=msgspec.json.decode(answer.body)["status"]["token"],
         )
         ports = {port["name"]: Port() for port in container["ports"]}
-        command = [*container["command"], *container["args"]]
-        command += [f"{PORTS[port_name]}={LOOPBACK}:{port}" for port_name, port in ports.items()]
         environment = {variable["name"]: _value(variable, pod) for variable in container["env"]}
+        command = [_expanded(word, environment) for word in (*container["command"], *container["args"])]
+        command += [f"{PORTS[port_name]}={LOOPBACK}:{port}" for port_name, port in ports.items()]
         process = Process(
             [self.programs / command[0], *command[1:]],
             log=self.folder / f"{name}.log",
@@ -215,10 +221,16 @@ def _path(pod: Pod) -> str:
 def _value(variable: Mapping[str, Any], pod: Pod) -> str:
     if "value" in variable:
         return str(variable["value"])
-    value: Any = pod
+    value: Any = {**pod, "status": {"podIP": LOOPBACK}}
     for part in variable["valueFrom"]["fieldRef"]["fieldPath"].split("."):
         value = value[part]
     return str(value)
+
+
+def _expanded(word: str, environment: Mapping[str, str]) -> str:
+    for name, value in environment.items():
+        word = word.replace(f"$({name})", value)
+    return word
 
 
 async def _answers(session: aiohttp.ClientSession, running: Running, probe: Mapping[str, Any]) -> bool:

@@ -133,3 +133,10 @@ def test_no_version_of_a_kind_is_taken_away() -> None:
         for definition in kinds(documents(Installation()), "CustomResourceDefinition")
     }
     assert {kind: versions & SERVED.get(kind, set()) for kind, versions in defined.items()} == SERVED
+
+
+@pytest.mark.parametrize(
+    ("namespace", "made"), [("kube-system", 0), ("default", 0), ("kubernetes", 1), ("team", 1)]
+)
+def test_installation_leaves_namespaces_of_kubernetes_alone(namespace: str, made: int) -> None:
+    assert len(kinds(documents(Installation(namespace=namespace)), "Namespace")) == made

@@ -128,7 +128,13 @@ def documents(installation: Installation) -> list[Document]:
         for component in components(deployment(installation))
         if component.is_wanted(installation)
         for document in component.documents
+        # Pods of the cluster itself, such as those of its network, violate the pod security that Fairway's pods meet.
+        if document["kind"] != "Namespace" or not _is_of_kubernetes(installation.namespace)
     ]
+
+
+def _is_of_kubernetes(namespace: str) -> bool:
+    return namespace == "default" or namespace.startswith("kube-")
 
 
 def components(workload: Document) -> Iterator[Component]:
