@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from controllers.chaos.expected_decisions import KINDS
@@ -32,11 +32,8 @@ class Hub(Simulation):
     def ready(self) -> list[tuple[str, str]]:
         return sorted(super().ready())
 
-    def is_right(self, key: Key) -> None:
-        """Conditions of placements are not compared: a plan has decisions only."""
-
     def fill(self, seed: int) -> None:
-        # Without expiry: a plan is for one moment. Without Balance, which has a test of its own.
+        # Without expiry: a plan is for one moment. Without Balance: the controller may decide in another order.
         invent = Inventor(random.Random(seed), now=self.clock.now, balance=False, ages=(600,))
         for _ in range(12):
             self.hub.put(RESOURCES["ManagedCluster"], invent.cluster())
@@ -96,6 +93,7 @@ def plan_of(hub: Hub, changes: Sequence[Changed]) -> FleetPlan:
 
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 1 << 30))
+@example(seed=547)  # the only candidate with a score becomes infeasible, and the selection stays
 def test_plan_equals_what_the_controller_does_and_changes_nothing(seed: int) -> None:
     hub = Hub()
     hub.fill(seed)

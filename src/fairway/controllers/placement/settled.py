@@ -14,6 +14,8 @@ from fairway.engine.outcome import Outcome
 from fairway.hosts.instant import Micros, from_micros
 from fairway.workloads.placement.plugins.predicate import has_expressions
 from fairway.workloads.placement.reconcile_plan import due_of, stamp_due_of
+from fairway.workloads.placement.unscored import UNSCORED, unscored_condition
+from kubewire.api.meta import find_condition
 
 _TICK: Final = timedelta(milliseconds=1)
 """Timers use another clock than expiry times; a margin so that none fires too early."""
@@ -99,4 +101,15 @@ def _as_before(record: PlacementRecord, outcome: Outcome) -> bool:
         and not groups.decisionGroups
         and not ranked
         and record.settled == outcome.selected_names
+        and _is_scored_as_before(record, outcome)
     )
+
+
+def _is_scored_as_before(record: PlacementRecord, outcome: Outcome) -> bool:
+    """Whether the status is right about scores that no candidate has.
+
+    The last candidate with a score may leave, or the first one get it, while the selection stays.
+    """
+    before = find_condition(record.placement.status.conditions, UNSCORED)
+    now = outcome.derive(unscored_condition)
+    return before is now is None or (before is not None and now is not None and before.message == now.message)
