@@ -16,6 +16,7 @@ import pytest
 
 from cli.live_hub import act, fill
 from controllers.settling import settled
+from fairway.api.hosting_policy import HostingPolicy
 from fairway.api.resources import (
     HOSTED_CLUSTER_REQUESTS,
     HOSTING_POLICIES,
@@ -31,6 +32,7 @@ from kubewire.api.encoding import encode
 from kubewire.api.meta import format_time
 from kubewire.client import Client
 from kubewire.client.kubeconfig import load
+from rigs.waiting import until
 
 BOTH: Final = Settings(controllers=frozenset({PLACEMENT, HOSTING}), election=None)
 PLACEMENT_LABEL: Final = "cluster.open-cluster-management.io/placement"
@@ -92,6 +94,23 @@ class Doors:
             async with running(load(self.hub.kubeconfig).context(), BOTH) as manager:
                 await manager.synced()
                 await settled(client, manager)
+
+        act(self.hub.kubeconfig, work)
+
+    def until_policies_have(self, amounts: tuple[int, ...]) -> None:
+        """Run the controllers until the status of each policy has these hosted clusters, reserved and free places.
+
+        It follows the requests at intervals, so that settled controllers may still have to write it.
+        """
+
+        async def work(client: Client) -> None:
+            async with running(load(self.hub.kubeconfig).context(), BOTH):
+                for policy in (await client.list(HOSTING_POLICIES)).items:
+                    await until(client, HOSTING_POLICIES, policy.metadata.name, has)
+
+        def has(policy: HostingPolicy) -> bool:
+            status = policy.status
+            return (status.hostedClusters, status.reserved, status.freeSlots) == amounts
 
         act(self.hub.kubeconfig, work)
 
@@ -188,13 +207,13 @@ def _check_capacity(doors: Doors, placed: dict[str, Document], before: dict[str,
         mine = sum(one["host"] == name for one in placed.values())
         assert (row["hosted"], row["reserved"]) == (before[name]["hosted"], before[name]["reserved"] + mine)
     known = [row for row in after.values() if row["hosted"] is not None]
-    for policy in doors.objects(HOSTING_POLICIES):
-        status = policy["status"]
-        assert status.get("hostedClusters", 0) == sum(row["hosted"] for row in known) + sum(
-            row["reserved"] for row in after.values()
-        )
-        assert status.get("reserved", 0) == sum(row["reserved"] for row in after.values())
-        assert status.get("freeSlots", 0) == sum(row["slots"]["small"] for row in known)
+    reserved = sum(row["reserved"] for row in after.values())
+    expected = (
+        sum(row["hosted"] for row in known) + reserved,
+        reserved,
+        sum(row["slots"]["small"] for row in known),
+    )
+    doors.until_policies_have(expected)
 
 
 def _key(item: Document) -> Key:

@@ -16,6 +16,7 @@ from fairway.hosts.instant import Micros, to_micros
 from fairway.whatif.world import Key, World
 from fairway.workloads.placement.events import events_of
 from fairway.workloads.placement.reconcile_plan import ReconcilePlan
+from fairway.workloads.placement.unscored import NOT_PUBLISHED
 from fairway.workloads.placement.verdict import Verdict
 from kubewire.api.event import Event
 
@@ -188,6 +189,8 @@ def _answers_of(events: Iterable[Event], key: Key) -> dict[str, list[Answer]]:
     by_page: dict[str, list[Answer]] = {}
     for event in events:
         assert (event.regarding.namespace, event.regarding.name) == key
+        if event.reason == NOT_PUBLISHED:
+            continue  # OCM has no event about missing scores
         assert event.related is not None
         by_page.setdefault(event.related.name, []).append(
             {

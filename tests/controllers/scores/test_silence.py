@@ -310,7 +310,7 @@ async def test_simultaneous_silence_of_most_scores_marks_none() -> None:
         assert hub.writes == []
         (message,) = {message for _, _, message in events.recorded}
         assert message == (
-            "10 of 10 scores usage are silent at once, more than 50%: probably a hub-side fault; "
+            "10 of 10 scores usage are silent at once, more than 50 %: probably a hub-side fault; "
             "none is marked until fewer are silent"
         )
         figures = values(meters.expose())
