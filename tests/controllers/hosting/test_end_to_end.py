@@ -45,7 +45,7 @@ from kubewire.client.transport import Response
 from rigs.fake_hub import reported_condition
 from rigs.hypershift import KINDS, POOL, SMALLEST, definition
 from rigs.kubernetes import Tools
-from rigs.waiting import fresh, until, until_deleted
+from rigs.waiting import edit, fresh, until, until_deleted
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 HOW_TO = Path(__file__).parents[3] / "docs" / "how-to" / "hosting.md"
@@ -283,6 +283,20 @@ class HostingHarness:
             await self.client.delete(HOSTED_CLUSTER_REQUESTS, name, namespace=self.namespace)
         await until_deleted(self.client, HOSTED_CLUSTER_REQUESTS, name, namespace=self.namespace)
 
+    async def delete_requests(self) -> None:
+        """Delete what is left without a controller: requests take room on the hosts of other tests."""
+        for request in (await self.client.list(HOSTED_CLUSTER_REQUESTS, namespace=self.namespace)).items:
+            name = request.metadata.name
+            with suppress(NotFound):
+                await edit(
+                    self.client,
+                    HOSTED_CLUSTER_REQUESTS,
+                    name,
+                    {"metadata": {"finalizers": None}},
+                    namespace=self.namespace,
+                )
+            await self.delete(name)
+
     async def hosted(self, name: str) -> list[int]:
         """Return the hosting clusters, by number, that have the HostedCluster."""
         spokes: list[int] = []
@@ -330,6 +344,7 @@ async def harness(
             yield made
         finally:
             await made.stop_agents()
+            await made.delete_requests()
             for name in made.hosts:
                 await client.delete(MANAGED_CLUSTERS, name)
 

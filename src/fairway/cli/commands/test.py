@@ -27,7 +27,7 @@ decision of a placement must be. Objects in the test file itself belong to the f
     tests:
     - name: the batch stays in gold clusters
       placement: ns1/batch
-      drain: [apps-fra]                   # changes before the decision, as of fairway plan:
+      drain: [apps-fra]                   # changes before the decision, as in a plan:
       lose: [region=eu-central]           # drain, lose, setWeight, addClusters
       expect:
         clusters: [apps-iad, apps-sin]    # exactly these, in any order
