@@ -118,14 +118,14 @@ class InputTracker:
     """Collects the changes of one fleet, for one file of the history."""
 
     def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin with a complete change, in another file."""
         self._parts: dict[Key, _Part] = {}
         self._generation = -1
         self.number = 0
         """Of the last change."""
-
-    def reset(self) -> None:
-        """Begin again with a complete change, in another file."""
-        self.__init__()  # type: ignore[misc]
 
     def collect(self, snapshot: ClusterSnapshot, reads: Reads, eligible: Bits) -> InputChange | None:
         """Return what changed of what the cycle read; None if the history has all of it, as of ``number``."""

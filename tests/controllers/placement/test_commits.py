@@ -53,7 +53,7 @@ class Recorder:
         self.log = []
 
     def note(self, sign, context):
-        names = ",".join(sorted(each.name.partition("-")[2] for each in context.hosts))
+        names = ",".join(sorted(host.name.partition("-")[2] for host in context.hosts))
         self.log.append(f"{sign}{names}")
 
 
